@@ -1,0 +1,79 @@
+# Python 3.11 or newer and make are all that a machine needs; everything else comes from the locks in requirements/.
+
+PYTHON ?= python3
+UV ?= uv
+FILES ?=
+ARGS ?=
+
+BIN := .venv/bin
+GEN := .venv-gen/bin
+OURS := shared job_api job_worker tests
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+LOCKED := --require-hashes --only-binary :all:
+UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --only-binary :all: \
+	--no-header --no-annotate --no-emit-index-url
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check prove check-deploy proto fmt bench lock clean
+
+help: ## Show what can be made
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+
+install: .venv/installed ## Set up .venv from the locks
+
+demo: .venv/installed ## Run the main job from end to end; FILES="a.pdf b.html" for documents of yours
+	$(BIN)/baton demo $(FILES)
+
+test: .venv/installed .venv-gen/installed ## Run every test but what takes long; ARGS="-k lease" for some of them
+	$(BIN)/python -m pytest $(ARGS)
+
+check: .venv/installed .venv-gen/installed ## Check format, lint, types, imports, protos, generated code; run unit tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(OURS)
+	$(BIN)/lint-imports
+	$(GEN)/buf lint
+	$(GEN)/buf format --diff --exit-code
+	$(BIN)/python -m pytest tests/unit tests/architecture
+
+prove: .venv/installed ## Run the tests that take long: many jobs, many kills
+	$(BIN)/python -m pytest -m prove $(ARGS)
+
+check-deploy: ## Check deploy/ with the system's own tools
+	docker compose --file deploy/compose.yaml config --quiet
+
+proto: .venv-gen/installed ## Generate shared/gen from protos/
+	$(GEN)/python protos/generate.py
+
+fmt: .venv/installed .venv-gen/installed ## Format Python and protos, and mend what lint can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(GEN)/buf format --write
+
+bench: .venv/installed ## Measure; ARGS="..." are passed on
+	$(BIN)/baton bench $(ARGS)
+
+lock: ## Bring the locks up to date, with uv
+	$(UV_COMPILE) --upgrade pyproject.toml --extra embedded requirements/product.in -o requirements/product.lock
+	$(UV_COMPILE) --upgrade requirements/dev.in -o requirements/dev.lock
+	$(UV_COMPILE) --upgrade requirements/gen.in -o requirements/gen.lock
+
+clean: ## Remove the environments and every cache
+	rm -rf .venv .venv-gen build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/locked: requirements/product.lock requirements/dev.lock
+	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python $(PIP_INSTALL) $(LOCKED) -r requirements/product.lock -r requirements/dev.lock
+	touch $@
+
+# The checkout itself: its entry points, and a path entry to its packages.
+.venv/installed: .venv/locked pyproject.toml
+	$(BIN)/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	touch $@
+
+.venv-gen/installed: requirements/gen.lock
+	$(PYTHON) -m venv .venv-gen
+	$(GEN)/python $(PIP_INSTALL) $(LOCKED) -r requirements/gen.lock
+	touch $@

@@ -1,0 +1,1 @@
+"""The service that answers callers."""

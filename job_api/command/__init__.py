@@ -1,0 +1,1 @@
+"""The groups of the command that call JobControl or start it."""

@@ -1,0 +1,1 @@
+"""What can be asked of JobControl: one file, one class, one transaction."""

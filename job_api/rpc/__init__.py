@@ -1,0 +1,1 @@
+"""Servicers of JobControl, and the way between protobuf and the domain."""

@@ -1,0 +1,1 @@
+"""The functions that do the work of the job types that ship."""

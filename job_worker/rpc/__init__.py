@@ -1,0 +1,1 @@
+"""Servicers of ExecutionService, and the way between protobuf and the domain."""

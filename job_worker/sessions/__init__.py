@@ -1,0 +1,1 @@
+"""A session's credits, leases and pushes, in memory."""

@@ -1,0 +1,1 @@
+"""The core that both services stand on."""

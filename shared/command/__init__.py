@@ -1,0 +1,1 @@
+"""The command itself, and what starts processes."""

@@ -1,0 +1,1 @@
+"""What every process needs: clock, ids, loops, settings, logs, start and stop."""

@@ -1,0 +1,1 @@
+"""All SQL: tables, transactions, a repository per table, migrations."""

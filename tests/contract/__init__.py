@@ -1,0 +1,1 @@
+"""One suite for a fake and its real adapter: it keeps the fakes honest."""

@@ -1,0 +1,1 @@
+"""Postgres and Redis, races, plans and migrations."""

@@ -1,0 +1,1 @@
+"""What tests stand on: servers, fakes, builders."""

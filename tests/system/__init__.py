@@ -1,0 +1,1 @@
+"""Both services and executors as processes that are killed and restarted."""

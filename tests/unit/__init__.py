@@ -1,0 +1,1 @@
+"""No I/O, milliseconds."""
