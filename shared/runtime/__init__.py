@@ -1,1 +1,1 @@
-"""What every process needs: clock, ids, loops, settings, logs, start and stop."""
+"""What every process needs to run: a clock, ids, loops, settings, logs, start and stop."""

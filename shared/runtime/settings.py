@@ -1,0 +1,129 @@
+"""The settings of a process: read once from the environment, complete, frozen, or refused in plain words."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+from shared.runtime.faults import StartupFault
+from shared.runtime.logs import LogFormat, LogLevel
+
+PREFIX = "BATON_"
+DELIMITER = "__"
+
+_NEAR_MISS_CUTOFF = 0.85
+"""How alike two names must be to be taken for each other; 1 is equal."""
+
+
+class SettingsGroup(BaseModel):
+    """A named group of settings inside a process's settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ProcessSettings(BaseSettings):
+    """What every process can be told.
+
+    A field `lease` of a group type with a field `duration_seconds` is `BATON_LEASE__DURATION_SECONDS`.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter=DELIMITER, frozen=True, extra="forbid", validate_default=True
+    )
+
+    log_level: LogLevel = "info"
+    """The lowest level that is logged."""
+    log_format: LogFormat = "auto"
+    """JSON or text; by default text in a terminal and JSON elsewhere."""
+
+
+class SettingsFault(StartupFault):
+    """The environment does not give a process its settings; nothing was started."""
+
+
+S = TypeVar("S", bound=ProcessSettings)
+
+
+def load(settings_class: type[S]) -> S:
+    """Read a process's settings from the environment.
+
+    Raises:
+        SettingsFault: A variable is missing, misspelt inside a group, or has no valid value; one line for
+            each. No line holds a variable's value, which may be a secret.
+    """
+    try:
+        return settings_class()
+    except ValidationError as error:
+        known = list(variables(settings_class))
+        faults = [_sentence(detail, known) for detail in error.errors(include_url=False, include_input=False)]
+    except SettingsError as error:
+        faults = [f"{PREFIX}*: {error}"]
+    raise SettingsFault(faults)
+
+
+def near_misses(settings_class: type[ProcessSettings]) -> Mapping[str, str]:
+    """Find variables that this process does not know and that look like one that it knows.
+
+    Processes share one environment, so an unknown name is no fault; one that is nearly a known name is
+    worth a warning.
+
+    Returns:
+        The unknown name to the known one that it resembles; empty if there is none.
+    """
+    known = list(variables(settings_class))
+    return {
+        name: close[0]
+        for name in sorted(map(str.upper, os.environ))
+        if name.startswith(PREFIX) and not _is_known(name, known)
+        if (close := difflib.get_close_matches(name, known, n=1, cutoff=_NEAR_MISS_CUTOFF))
+    }
+
+
+def variables(model: type[BaseModel], prefix: str = PREFIX) -> Iterator[str]:
+    """Yield the name of every variable that the model reads, groups and their members included."""
+    for field_name, field in model.model_fields.items():
+        name = prefix + field_name.upper()
+        yield name
+        for group in _groups(field.annotation):
+            yield from variables(group, name + DELIMITER)
+
+
+def _groups(annotation: Any) -> list[type[BaseModel]]:
+    candidates = (annotation, *get_args(annotation))
+    return [each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel)]
+
+
+def _is_known(name: str, known: Sequence[str]) -> bool:
+    """Whether the process reads this name, or judges it when it reads the group that it is in."""
+    return name in known or any(name.startswith(each + DELIMITER) for each in known)
+
+
+def _sentence(detail: Any, known: Sequence[str]) -> str:
+    name, inside = _located(detail["loc"])
+    if detail["type"] == "missing":
+        return f"{name} is required and not set" if not inside else f"{name}: {inside} is required"
+    if detail["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]}?" if close and not inside else ""
+        return f"{name}{f': {inside}' if inside else ''} is no setting of this process{hint}"
+    message = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    return ": ".join(part for part in (name, inside, message[:1].lower() + message[1:]) if part)
+
+
+def _located(location: Sequence[int | str]) -> tuple[str, str]:
+    """Split an error's location into the variable that holds it and the path inside its JSON value.
+
+    The longest name that the environment has is the variable; if it has none, all of it is the name.
+    """
+    present = {name.upper() for name in os.environ}
+    parts = [str(part) for part in location]
+    for length in range(len(parts), 0, -1):
+        name = PREFIX + DELIMITER.join(parts[:length]).upper()
+        if name in present:
+            return name, ".".join(parts[length:])
+    return (PREFIX + DELIMITER.join(parts).upper(), "") if parts else ("", "")
