@@ -62,10 +62,11 @@ clean: ## Remove the environments and every cache
 	rm -rf .venv .venv-gen build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/locked: requirements/product.lock requirements/dev.lock
+.venv/locked: requirements/product.lock requirements/dev.lock requirements/grpcurl.lock
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python $(PIP_INSTALL) $(LOCKED) -r requirements/product.lock -r requirements/dev.lock
+	$(BIN)/python $(PIP_INSTALL) --require-hashes --no-deps --no-build-isolation --use-pep517 -r requirements/grpcurl.lock
 	touch $@
 
 # The checkout itself: its entry points, and a path entry to its packages.
