@@ -203,7 +203,7 @@ class QuotaExceeded(BatonError):
 
 
 class PlatformUnavailable(BatonError):
-    """Something below did not answer. What was asked for may or may not have happened; asking again is safe."""
+    """Something below did not answer. What was asked for may or may not have happened; try again, it is safe."""
 
     reason = "PLATFORM_UNAVAILABLE"
 
@@ -222,12 +222,16 @@ class Unauthenticated(BatonError):
 class PermissionDenied(BatonError):
     reason = "PERMISSION_DENIED"
 
-    def __init__(self, scope: str) -> None:
+    def __init__(self, scope: str | None) -> None:
+        """Name the scope that the caller lacks; None where no scope opens the door."""
         self.scope = scope
-        super().__init__(f"the scope {scope} is needed", metadata={"scope": scope})
+        if scope is None:
+            super().__init__("nobody may call this method")
+        else:
+            super().__init__(f"the scope {scope} is needed", metadata={"scope": scope})
 
 
 class IllegalTransition(BatonError):
-    """A change that the current state does not allow; nothing changed. Operations turn it into what they mean."""
+    """A change that the state does not allow; nothing changed. Operations turn it into what they mean."""
 
     reason = "ILLEGAL_TRANSITION"

@@ -1,0 +1,187 @@
+"""Sets a server up so that foreign clients, probes and operators find what they expect."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2_grpc
+
+from shared.rpc.call_log import CallLogInterceptor
+from shared.rpc.channel import PING_SECONDS_MIN, PING_TIMEOUT_SECONDS
+from shared.rpc.errors_interceptor import ErrorsInterceptor
+from shared.rpc.health import HealthGate, HealthServicer
+from shared.rpc.identity import IdentityInterceptor, Verify, method_scopes
+from shared.rpc.limits import DeadlineInterceptor, RequestSizeInterceptor
+from shared.rpc.reflection import add_reflection
+from shared.runtime.faults import StartupFault
+
+log = structlog.get_logger(__name__)
+
+_SERVER_PING_SECONDS = 20
+"""How often the server asks a quiet connection; a vanished client is noticed after this and the time-out."""
+_TRANSPORT_HEADROOM = 1.25
+"""The transport's limit over ours: what lies between is refused with a reason, what lies above is cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One service and what may be done with it.
+
+    Attributes:
+        name: In full: `baton.v1.JobControl`.
+        add_to: Adds its servicer to a server, as generated code does.
+        scopes: Method name to the scope that a caller needs; a method that is left out is refused.
+    """
+
+    name: str
+    add_to: Callable[[grpc.aio.Server], None]
+    scopes: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenServer:
+    """A server that holds its address and does not serve yet.
+
+    Attributes:
+        address: Where it listens, with the real port where 0 was asked for.
+        health: To be closed while the database is away.
+    """
+
+    server: grpc.aio.Server
+    address: str
+    health: HealthGate
+
+
+def open_server(
+    address: str,
+    services: Sequence[Service],
+    *,
+    verify: Verify | None,
+    message_bytes_max: int,
+    call_time_max: timedelta,
+) -> OpenServer:
+    """Build a server with health, reflection and the interceptors, and bind its address.
+
+    Args:
+        verify: From token to caller; None lets everyone in, see `refuse_open_address_without_identity`.
+        message_bytes_max: Of a request, and of each frame of a stream.
+        call_time_max: For unary calls whose caller set no deadline.
+
+    Raises:
+        StartupFault: The address can't be had.
+    """
+    names = [service.name for service in services]
+    scopes = {
+        path: scope
+        for service in services
+        for path, scope in method_scopes(service.name, service.scopes).items()
+    }
+    server = grpc.aio.server(
+        interceptors=(
+            CallLogInterceptor(),
+            ErrorsInterceptor(),
+            DeadlineInterceptor(call_time_max),
+            IdentityInterceptor(verify, scopes),
+            RequestSizeInterceptor(message_bytes_max),
+        ),
+        options=server_options(message_bytes_max=message_bytes_max),
+    )
+    for service in services:
+        service.add_to(server)
+    gate = HealthGate(names)
+    health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(gate), server)
+    add_reflection(server, [*names, health.SERVICE_NAME])
+    return OpenServer(server, _bind(server, address), gate)
+
+
+def server_options(*, message_bytes_max: int) -> Sequence[tuple[str, int]]:
+    transport_bytes_max = int(message_bytes_max * _TRANSPORT_HEADROOM)
+    return (
+        # Else a second server binds the same port in silence and takes half the calls.
+        ("grpc.so_reuseport", 0),
+        ("grpc.keepalive_time_ms", _SERVER_PING_SECONDS * 1000),
+        ("grpc.keepalive_timeout_ms", PING_TIMEOUT_SECONDS * 1000),
+        # Without it a dead peer goes unnoticed for a minute, whatever the keepalive says.
+        ("grpc.http2.ping_timeout_ms", PING_TIMEOUT_SECONDS * 1000),
+        ("grpc.http2.min_ping_interval_without_data_ms", PING_SECONDS_MIN * 1000),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.max_receive_message_length", transport_bytes_max),
+        ("grpc.max_send_message_length", transport_bytes_max),
+    )
+
+
+@asynccontextmanager
+async def serving(
+    opened: OpenServer, *, grace: timedelta, drain: Callable[[], Awaitable[None]] | None = None
+) -> AsyncIterator[None]:
+    """Serve inside the block; at its end drain, then stop.
+
+    Health says NOT_SERVING first. Then `drain` runs, which tells open streams to end: stopping alone would
+    wait the whole grace for an endless stream. What still runs after `grace` is cancelled.
+    """
+    await opened.server.start()
+    log.info("server.started", address=opened.address)
+    try:
+        yield
+    finally:
+        await opened.health.drain()
+        log.info("server.draining", address=opened.address, grace_s=grace.total_seconds())
+        try:
+            if drain is not None:
+                await drain()
+        finally:
+            await opened.server.stop(grace.total_seconds())
+            log.info("server.stopped", address=opened.address)
+
+
+def refuse_open_address_without_identity(address: str, secret: str | None, *, setting: str) -> None:
+    """Let a server without a secret listen where only this machine reaches it, and say so.
+
+    Args:
+        setting: The environment variable that would hold the secret.
+
+    Raises:
+        StartupFault: The address is reachable from elsewhere, and anyone there would be let in.
+    """
+    if secret:
+        return
+    if not is_loopback(address):
+        raise StartupFault(
+            f"{address} can be reached from other machines, and without {setting} anyone there may do "
+            f"everything: set {setting}, or listen on 127.0.0.1"
+        )
+    log.info("server.loopback_only", address=address, because=f"{setting} is not set")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches `host:port`; in doubt it is not."""
+    if address.startswith("unix:"):
+        return True
+    host = address.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _bind(server: grpc.aio.Server, address: str) -> str:
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError:
+        port = 0
+    if port == 0:
+        raise StartupFault(
+            f"can't listen on {address}: another process has the port, or this machine has no such address"
+        )
+    if address.startswith("unix:"):
+        return address
+    return f"{address.rpartition(':')[0]}:{port}"
