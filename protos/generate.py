@@ -18,7 +18,7 @@ def main() -> int:
     base: Path = parser.parse_args().base
     scripts = Path(sys.executable).parent
     environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
-    command = [scripts / "buf", "generate", "--output", base]
+    command: list[str | Path] = [scripts / "buf", "generate", "--output", base]
     return subprocess.run(command, cwd=REPOSITORY, env=environment, check=False).returncode
 
 
