@@ -1,8 +1,8 @@
 """A protoc plugin: messages, gRPC stubs and types for Python, importable from inside one package.
 
 The generators are those of grpcio-tools and mypy-protobuf. They write `from baton.v1 import job_pb2`, which
-resolves at the top level only; this plugin moves such imports, of the files that it generates, under the package
-that the option `package=` names. What protoc itself ships (`google.protobuf`) stays where it is.
+resolves at the top level only; this plugin moves such imports, of the files that it generates, under the
+package that the option `package=` names. What protoc itself ships (`google.protobuf`) stays where it is.
 """
 
 from __future__ import annotations
