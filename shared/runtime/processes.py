@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import os
 import signal
 import sys
-import threading
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -17,6 +13,17 @@ import structlog
 
 from shared.runtime import logs, settings
 from shared.runtime.faults import Faulty
+from shared.runtime.parent import die_with_parent
+
+__all__ = [
+    "EXIT_FAULT",
+    "EXIT_INTERRUPTED",
+    "begin",
+    "die_with_parent",
+    "expected_errors",
+    "run",
+    "until_signalled",
+]
 
 log = structlog.get_logger(__name__)
 
@@ -24,10 +31,6 @@ EXIT_FAULT = 2
 """It can't start as it was told to; starting it again will not help before something else changes."""
 EXIT_INTERRUPTED = 130
 """Ended by Ctrl-C, as shells report it."""
-
-_PR_SET_PDEATHSIG = 1
-_PARENT_POLL_SECONDS = 0.5
-"""Where the kernel does not tell of a parent's death, how often to look; an orphan lives this much longer."""
 
 S = TypeVar("S", bound=settings.ProcessSettings)
 
@@ -89,7 +92,7 @@ def _single(error: BaseException) -> BaseException:
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
-        import uvloop
+        import uvloop  # noqa: PLC0415 - a platform may lack it, and the loop must still run
     except ImportError:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
@@ -118,30 +121,3 @@ async def until_signalled() -> signal.Signals:
             loop.remove_signal_handler(each)
     log.info("process.signalled", signal=received.name)
     return received
-
-
-def die_with_parent(with_signal: signal.Signals = signal.SIGTERM, *, parent_id: int | None = None) -> None:
-    """Have this process signalled when its parent dies, however it dies.
-
-    On Linux the kernel does it; the parent is then the *thread* that started this process, so children
-    are started from threads that last. Elsewhere a thread looks every half second.
-
-    Args:
-        parent_id: The parent as the parent itself told; if it is no longer this process's parent, it died
-            before this call, and the signal is raised at once. The present parent by default.
-    """
-    expected = os.getppid() if parent_id is None else parent_id
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(with_signal), 0, 0, 0)
-    else:
-        threading.Thread(
-            target=_watch_parent, args=(expected, with_signal), name="parent-watch", daemon=True
-        ).start()
-    if os.getppid() != expected:
-        signal.raise_signal(with_signal)
-
-
-def _watch_parent(parent_id: int, with_signal: signal.Signals) -> None:
-    while os.getppid() == parent_id:
-        time.sleep(_PARENT_POLL_SECONDS)
-    os.kill(os.getpid(), with_signal)
