@@ -12,6 +12,7 @@ def test_generated_code_is_fresh(tmp_path: Path) -> None:
     python = REPOSITORY / ".venv-gen" / "bin" / "python"
     subprocess.run([python, REPOSITORY / "protos" / "generate.py", "--base", tmp_path], check=True)
 
+    assert contents(GENERATED)
     assert contents(GENERATED) == contents(tmp_path / "shared" / "gen"), "run `make proto`"
 
 
