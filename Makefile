@@ -62,9 +62,10 @@ clean: ## Remove the environments and every cache
 	rm -rf .venv .venv-gen build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
+# A new lock is installed into the environment that is there: laid over it, another Python would break it.
 .venv/locked: requirements/product.lock requirements/dev.lock requirements/grpcurl.lock
 	$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed")'
-	$(PYTHON) -m venv .venv
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python $(PIP_INSTALL) $(LOCKED) -r requirements/product.lock -r requirements/dev.lock
 	$(BIN)/python $(PIP_INSTALL) --require-hashes --no-deps --no-build-isolation --use-pep517 -r requirements/grpcurl.lock
 	touch $@
@@ -75,6 +76,6 @@ clean: ## Remove the environments and every cache
 	touch $@
 
 .venv-gen/installed: requirements/gen.lock
-	$(PYTHON) -m venv .venv-gen
+	test -x $(GEN)/python || $(PYTHON) -m venv .venv-gen
 	$(GEN)/python $(PIP_INSTALL) $(LOCKED) -r requirements/gen.lock
 	touch $@
