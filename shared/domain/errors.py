@@ -203,7 +203,7 @@ class QuotaExceeded(BatonError):
 
 
 class PlatformUnavailable(BatonError):
-    """Something below did not answer. What was asked for may or may not have happened; try again, it is safe."""
+    """Something below did not answer. What was asked for may have happened; asking again is safe."""
 
     reason = "PLATFORM_UNAVAILABLE"
 

@@ -1,0 +1,10 @@
+"""The job types that ship with the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shared.catalog import synthetic
+from shared.catalog.definition import JobDefinition
+
+DEFINITIONS: Sequence[JobDefinition] = (synthetic.DEFINITION,)
