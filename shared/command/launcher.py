@@ -51,7 +51,10 @@ def main(arguments: list[str]) -> None:
         _watch_over(program, int(parent_id), with_signal)
     # After the change of identity, which would clear it; it outlives the exec.
     die_with_parent(with_signal, parent_id=int(parent_id))
-    os.execvp(program[0], program)
+    try:
+        os.execvp(program[0], program)
+    except OSError as error:
+        raise SystemExit(f"{program[0]} can't be started: {error.strerror}") from None
 
 
 def usable_identity() -> Identity:

@@ -28,7 +28,7 @@ class ProcessSpec:
     Attributes:
         name: Unique within a supervisor; also the name of its log file.
         address: Where it serves, host:port; None if it serves nobody.
-        environment: Variables beside those of the supervisor; they win.
+        environment: Variables beside those of the supervisor; they win, and None takes one away.
         stop_signal: Asks it to stop; also sent when the supervisor dies.
         grace_seconds: How long it may take to stop before it is killed with its whole process group.
         ready: Asked until it says yes.
@@ -39,7 +39,7 @@ class ProcessSpec:
     name: str
     argv: tuple[str, ...]
     address: str | None = None
-    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    environment: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
     stop_signal: signal.Signals = signal.SIGTERM
     grace_seconds: float = 10.0
     ready: Ready = at_once
@@ -52,7 +52,8 @@ class ProcessSpec:
         return launched(self.argv, orphan_signal=self.stop_signal, identity=self.identity)
 
     def full_environment(self) -> dict[str, str]:
-        return {**os.environ, **self.environment}
+        merged = {**os.environ, **self.environment}
+        return {name: value for name, value in merged.items() if value is not None}
 
 
 def launched(
