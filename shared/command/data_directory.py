@@ -46,7 +46,7 @@ class DataDirectory:
         """The server's remembered port; a new one if it has none yet or another program took it."""
         ports_file = self.path / "ports.json"
         ports: dict[str, int] = json.loads(ports_file.read_text()) if ports_file.exists() else {}
-        if name not in ports or not _is_free(ports[name]):
+        if name not in ports or not is_free(ports[name]):
             ports[name] = free_port()
             write_atomically(ports_file, json.dumps(ports))
         return ports[name]
@@ -108,7 +108,8 @@ def free_port() -> int:
         return port
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether a server can listen on this loopback port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a closed connection does not count
         try:

@@ -1,0 +1,194 @@
+"""`baton dev`: the whole engine on one machine, with servers of its own unless it is told of real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from shared.command import data_directory, embedded_postgres, embedded_valkey
+from shared.command.data_directory import LOOPBACK, DataDirectory
+from shared.command.embedded_postgres import EmbeddedServer
+from shared.command.process_spec import ProcessSpec, accepts_connections, launched
+from shared.command.supervised import last_line
+from shared.command.supervisor import Supervisor
+from shared.runtime.faults import StartupFault
+from shared.runtime.processes import until_signalled
+from shared.runtime.settings import ProcessSettings
+
+CONTROL_PORT = 7410
+EXECUTION_PORT = 7420
+
+_SERVICE_GRACE_SECONDS = 20.0
+"""A draining service waits for its executors; on one machine they have gone before it is asked to stop."""
+_EXECUTOR_GRACE_SECONDS = 20.0
+"""An executor finishes what it can and gives the rest back."""
+
+
+class DevSettings(ProcessSettings):
+    """Real servers to use; what is not set is started here."""
+
+    database_url: str | None = None
+    redis_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DevOptions:
+    """What `baton dev` was told.
+
+    Attributes:
+        data_directory: Kept across starts; None for a temporary one that is removed at the end.
+        control_port: Where JobControl listens; 0 for any free port.
+        execution_port: Where ExecutionService listens; 0 for any free port.
+    """
+
+    data_directory: Path | None = None
+    executors: int = 1
+    control_port: int = CONTROL_PORT
+    execution_port: int = EXECUTION_PORT
+
+
+async def dev(options: DevOptions, settings: DevSettings) -> None:
+    """Run the stack until it is told to stop by SIGINT or SIGTERM.
+
+    Raises:
+        StartupFault: Something can't start; what had started was stopped again.
+    """
+    signalled = asyncio.create_task(until_signalled())
+    with _directory(options.data_directory) as path, data_directory.hold(path) as directory:
+        async with Supervisor(directory.path) as supervisor:
+            stack = _Stack(supervisor, directory, options, settings)
+            coming_up = asyncio.create_task(stack.come_up())
+            await asyncio.wait({signalled, coming_up}, return_when=asyncio.FIRST_COMPLETED)
+            if coming_up.done():
+                await coming_up
+                await signalled
+            coming_up.cancel()
+            await asyncio.wait({coming_up})
+            say("stopping")
+    say("stopped")
+
+
+@contextmanager
+def _directory(path: Path | None) -> Iterator[Path]:
+    if path is not None:
+        yield path
+        return
+    temporary = Path(tempfile.mkdtemp(prefix="baton-"))
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+class _Stack:
+    """The parts of the engine, in the order in which they rest on each other."""
+
+    def __init__(
+        self, supervisor: Supervisor, directory: DataDirectory, options: DevOptions, settings: DevSettings
+    ) -> None:
+        self._supervisor = supervisor
+        self._directory = directory
+        self._options = options
+        self._settings = settings
+
+    async def come_up(self) -> None:
+        control = _address("control", self._options.control_port)
+        execution = _address("execution", self._options.execution_port)
+        database_url, redis_url = await self._servers()
+        servers = {"BATON_DATABASE_URL": database_url, "BATON_REDIS_URL": redis_url}
+        await _migrate(self._directory, servers)
+        await self._start(_service("api", {**servers, "BATON_CONTROL_ADDRESS": control}, control))
+        await self._start(_service("worker", {**servers, "BATON_EXECUTION_ADDRESS": execution}, execution))
+        await self._start(*(_executor(n + 1, execution) for n in range(self._options.executors)))
+        _say_ready(control, self._directory.path)
+
+    async def _servers(self) -> tuple[str, str]:
+        """Return the URLs of Postgres and Redis, and start those that were not given."""
+        database_url, redis_url = self._settings.database_url, self._settings.redis_url
+        wanted: list[EmbeddedServer] = []
+        if database_url is None:
+            wanted.append(await asyncio.to_thread(embedded_postgres.prepare, self._directory))
+            database_url = wanted[-1].url
+        if redis_url is None:
+            wanted.append(embedded_valkey.prepare(self._directory))
+            redis_url = wanted[-1].url
+        for server in wanted:
+            await self._start(server.process)
+        return database_url, redis_url
+
+    async def _start(self, *specs: ProcessSpec) -> None:
+        await self._supervisor.start(*specs)
+        for spec in specs:
+            say(f"{spec.name:<12} {spec.address or 'up'}")
+
+
+async def _migrate(directory: DataDirectory, servers: dict[str, str]) -> None:
+    spec = ProcessSpec("migrate", (*_BATON, "migrate"), environment=dict(servers))
+    log_path = directory.path / "logs" / "migrate.log"
+    with log_path.open("ab") as output:
+        process = await asyncio.create_subprocess_exec(
+            *launched(spec.argv), env=spec.full_environment(), stdout=output, stderr=output
+        )
+        exit_code = await process.wait()
+    if exit_code != 0:
+        raise StartupFault(f"migrate: {last_line(log_path)}")
+
+
+_BATON = (sys.executable, "-m", "shared.command.main")
+
+
+def _service(name: str, environment: dict[str, str], address: str) -> ProcessSpec:
+    host, _, port = address.rpartition(":")
+    return ProcessSpec(
+        name,
+        (*_BATON, name),
+        address=address,
+        environment=dict(environment),
+        grace_seconds=_SERVICE_GRACE_SECONDS,
+        ready=accepts_connections(host, int(port)),
+    )
+
+
+def _executor(number: int, execution_address: str) -> ProcessSpec:
+    return ProcessSpec(
+        f"executor-{number}",
+        (*_BATON, "executor"),
+        # An executor never sees the servers, so it does not inherit their names from here either.
+        environment={
+            "BATON_EXECUTION_ADDRESS": execution_address,
+            "BATON_DATABASE_URL": None,
+            "BATON_REDIS_URL": None,
+        },
+        grace_seconds=_EXECUTOR_GRACE_SECONDS,
+    )
+
+
+def _address(name: str, port: int) -> str:
+    """Say where a service shall listen.
+
+    Raises:
+        StartupFault: Another program listens there; its answers would be taken for the service's.
+    """
+    if port == 0:
+        return f"{LOOPBACK}:{data_directory.free_port()}"
+    if not data_directory.is_free(port):
+        raise StartupFault(f"port {port} is in use by another program: choose another by --{name}-port")
+    return f"{LOOPBACK}:{port}"
+
+
+def _say_ready(control: str, path: Path) -> None:
+    elsewhere = f"BATON_CONTROL_ADDRESS={control} " if control != f"{LOOPBACK}:{CONTROL_PORT}" else ""
+    say(f"ready; logs and stack.json are in {path}; Ctrl-C stops it all. Try:")
+    say(f"    {elsewhere}baton submit synthetic --input '{{}}' --watch")
+    say(f"    {elsewhere}baton list")
+    say(f"    grpcurl -plaintext {control} list")
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
