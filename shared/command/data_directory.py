@@ -57,11 +57,10 @@ def hold(path: Path) -> Iterator[DataDirectory]:
     """Make the directory if need be, and hold it.
 
     Raises:
-        StartupFault: Another stack holds it.
+        StartupFault: Another stack holds it, or it is not this user's to write in.
     """
     path = path.resolve()
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = _open_lock(path)
     try:
         _lock(lock, path)
         os.truncate(lock, 0)
@@ -69,6 +68,14 @@ def hold(path: Path) -> Iterator[DataDirectory]:
         yield DataDirectory(path, lock)
     finally:
         os.close(lock)
+
+
+def _open_lock(path: Path) -> int:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StartupFault(f"the data directory {path} can't be used: {error.strerror}") from error
 
 
 def _lock(lock: int, path: Path) -> None:

@@ -62,7 +62,7 @@ def load(settings_class: type[S]) -> S:
         known = list(variables(settings_class))
         faults = [_sentence(detail, known) for detail in error.errors(include_url=False, include_input=False)]
     except SettingsError as error:
-        faults = [f"{PREFIX}*: {error}"]
+        faults = [_broken_json(error)]
     raise SettingsFault(faults)
 
 
@@ -112,7 +112,16 @@ def _sentence(detail: Any, known: Sequence[str]) -> str:
         hint = f"; did you mean {close[0]}?" if close and not inside else ""
         return f"{name}{f': {inside}' if inside else ''} is no setting of this process{hint}"
     message = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    if not name:
+        return message
     return ": ".join(part for part in (name, inside, message[:1].lower() + message[1:]) if part)
+
+
+def _broken_json(error: SettingsError) -> str:
+    """The library names the field in quotes, first in its text, and keeps it nowhere else."""
+    _, _, rest = str(error).partition('"')
+    field_name, quote, _ = rest.partition('"')
+    return f"{PREFIX}{field_name.upper()} is no valid JSON" if quote else str(error)
 
 
 def _located(location: Sequence[int | str]) -> tuple[str, str]:
