@@ -32,6 +32,8 @@ from types import MappingProxyType
 from typing import ClassVar, Literal
 from uuid import UUID
 
+from shared.domain.identity import JobId
+
 Platform = Literal["database", "redis", "provider"]
 
 _NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
@@ -107,7 +109,7 @@ class PayloadTooLarge(BatonError):
 class _AboutJob(BatonError):
     """The part that errors about one job share."""
 
-    def __init__(self, job_id: UUID | str, message: str) -> None:
+    def __init__(self, job_id: JobId, message: str) -> None:
         self.job_id = job_id
         super().__init__(message, metadata={"job_id": str(job_id)})
 
@@ -115,7 +117,7 @@ class _AboutJob(BatonError):
 class _AboutBatch(BatonError):
     """The part that errors about one batch share."""
 
-    def __init__(self, batch_id: UUID | str, message: str) -> None:
+    def __init__(self, batch_id: UUID, message: str) -> None:
         self.batch_id = batch_id
         super().__init__(message, metadata={"batch_id": str(batch_id)})
 
@@ -125,42 +127,42 @@ class JobNotFound(_AboutJob):
 
     reason = "JOB_NOT_FOUND"
 
-    def __init__(self, job_id: UUID | str) -> None:
+    def __init__(self, job_id: JobId) -> None:
         super().__init__(job_id, f"there is no job {job_id}")
 
 
 class BatchNotFound(_AboutBatch):
     reason = "BATCH_NOT_FOUND"
 
-    def __init__(self, batch_id: UUID | str) -> None:
+    def __init__(self, batch_id: UUID) -> None:
         super().__init__(batch_id, f"there is no batch {batch_id}")
 
 
 class JobNotCancellable(_AboutJob):
     reason = "JOB_NOT_CANCELLABLE"
 
-    def __init__(self, job_id: UUID | str, why: str = "it has ended") -> None:
+    def __init__(self, job_id: JobId, why: str = "it has ended") -> None:
         super().__init__(job_id, f"job {job_id} can't be cancelled: {why}")
 
 
 class JobAlreadyCancelled(_AboutJob):
     reason = "JOB_ALREADY_CANCELLED"
 
-    def __init__(self, job_id: UUID | str) -> None:
+    def __init__(self, job_id: JobId) -> None:
         super().__init__(job_id, f"job {job_id} is cancelled already")
 
 
 class JobNotRetryable(_AboutJob):
     reason = "JOB_NOT_RETRYABLE"
 
-    def __init__(self, job_id: UUID | str, why: str = "it has not ended") -> None:
+    def __init__(self, job_id: JobId, why: str = "it has not ended") -> None:
         super().__init__(job_id, f"job {job_id} can't be run again: {why}")
 
 
 class BatchStateConflict(_AboutBatch):
     reason = "BATCH_STATE_CONFLICT"
 
-    def __init__(self, batch_id: UUID | str, why: str = "its state does not allow it") -> None:
+    def __init__(self, batch_id: UUID, why: str = "its state does not allow it") -> None:
         super().__init__(batch_id, f"batch {batch_id}: {why}")
 
 
@@ -169,7 +171,7 @@ class LeaseLost(_AboutJob):
 
     reason = "LEASE_LOST"
 
-    def __init__(self, job_id: UUID | str) -> None:
+    def __init__(self, job_id: JobId) -> None:
         super().__init__(job_id, f"the lease of job {job_id} has ended")
 
 
@@ -178,7 +180,7 @@ class IdempotencyKeyReused(_AboutJob):
 
     reason = "IDEMPOTENCY_KEY_REUSED"
 
-    def __init__(self, job_id: UUID | str) -> None:
+    def __init__(self, job_id: JobId) -> None:
         super().__init__(job_id, f"the idempotency key stands for job {job_id}, with other content")
 
 

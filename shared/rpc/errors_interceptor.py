@@ -7,6 +7,7 @@ error speaks for a group if the table knows all of them, and a bug among them is
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Iterator
 from typing import Any, Never
@@ -33,11 +34,24 @@ class ErrorsInterceptor(CallInterceptor):
             return await proceed(request, context)
         except grpc.aio.AbortError:
             raise
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            await _end(call, context, error)
         except Exception as error:  # noqa: BLE001 - nothing may pass by; `_end` raises for each
             await _end(call, context, error)
 
 
-async def _end(call: Call, context: Context, error: Exception) -> Never:
+def _is_cancelled() -> bool:
+    """Tell a call that is being cancelled from a servicer that awaited something cancelled by others.
+
+    gRPC answers neither, so the second one's caller would wait for ever.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def _end(call: Call, context: Context, error: BaseException) -> Never:
     causes = list(_causes(error))
     for cause in causes:
         # The call is over: aborted inside a task, or the peer is gone and the transport says so.

@@ -36,10 +36,6 @@ class HealthGate:
     def serving(self) -> bool:
         return self._serving and not self._draining
 
-    @property
-    def draining(self) -> bool:
-        return self._draining
-
     async def set_serving(self, serving: bool) -> None:
         """Say whether calls can be served; saying the same again does nothing."""
         async with self._changed:

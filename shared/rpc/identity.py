@@ -17,6 +17,7 @@ import structlog
 
 from shared.domain.errors import PermissionDenied, Unauthenticated
 from shared.rpc.calls import Call, CallInterceptor, Context, Proceed
+from shared.runtime.faults import StartupFault
 
 JOBS_READ = "jobs.read"
 JOBS_WRITE = "jobs.write"
@@ -34,6 +35,8 @@ EXEMPT_SERVICES = frozenset(
 )
 """Probes and tools ask these before anyone could give them a token; they tell nothing about jobs."""
 
+SECRET_BYTES_MIN = 32
+"""As long as the hash of HS256 (RFC 7518, 3.2)."""
 CLOCK_LEEWAY = timedelta(seconds=30)
 """How far the clock that signed a token may be ahead of or behind ours."""
 _SUBJECT_CHARACTERS_MAX = 200
@@ -79,8 +82,17 @@ def method_scopes(service: str, scopes: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType({f"/{service}/{method}": scope for method, scope in scopes.items()})
 
 
-def shared_secret(secret: str) -> Verify:
-    """Verify tokens that are signed with `secret` (HS256), have a subject and have not expired."""
+def shared_secret(secret: str, *, setting: str) -> Verify:
+    """Verify tokens that are signed with `secret` (HS256), have a subject and have not expired.
+
+    Args:
+        setting: The environment variable that holds the secret.
+
+    Raises:
+        StartupFault: The secret is short enough to be found by trying.
+    """
+    if len(secret.encode()) < SECRET_BYTES_MIN:
+        raise StartupFault(f"{setting} is too short: at least {SECRET_BYTES_MIN} bytes are needed")
 
     def verify(token: str) -> Caller:
         try:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import ipaddress
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,6 +28,7 @@ log = structlog.get_logger(__name__)
 
 _SERVER_PING_SECONDS = 20
 """How often the server asks a quiet connection; a vanished client is noticed after this and the time-out."""
+_PORT_MAX = 65535
 _TRANSPORT_HEADROOM = 1.25
 """The transport's limit over ours: what lies between is refused with a reason, what lies above is cut off."""
 
@@ -41,7 +45,7 @@ class Service:
 
     name: str
     add_to: Callable[[grpc.aio.Server], None]
-    scopes: dict[str, str]
+    scopes: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +128,30 @@ async def serving(
     """Serve inside the block; at its end drain, then stop.
 
     Health says NOT_SERVING first. Then `drain` runs, which tells open streams to end: stopping alone would
-    wait the whole grace for an endless stream. What still runs after `grace` is cancelled.
+    wait the whole grace for an endless stream. Both share `grace`; what still runs after it is cancelled.
     """
     await opened.server.start()
     log.info("server.started", address=opened.address)
     try:
         yield
     finally:
-        await opened.health.drain()
-        log.info("server.draining", address=opened.address, grace_s=grace.total_seconds())
-        try:
-            if drain is not None:
+        await _stop(opened, grace, drain)
+
+
+async def _stop(opened: OpenServer, grace: timedelta, drain: Callable[[], Awaitable[None]] | None) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + grace.total_seconds()
+    await opened.health.drain()
+    log.info("server.draining", address=opened.address, grace_s=grace.total_seconds())
+    try:
+        if drain is not None:
+            async with asyncio.timeout_at(end):
                 await drain()
-        finally:
-            await opened.server.stop(grace.total_seconds())
-            log.info("server.stopped", address=opened.address)
+    except TimeoutError:
+        log.warning("server.drain_cut_short", address=opened.address)
+    finally:
+        await opened.server.stop(max(0.0, end - loop.time()))
+        log.info("server.stopped", address=opened.address)
 
 
 def refuse_open_address_without_identity(address: str, secret: str | None, *, setting: str) -> None:
@@ -175,13 +188,31 @@ def is_loopback(address: str) -> bool:
 
 def _bind(server: grpc.aio.Server, address: str) -> str:
     try:
+        _try_to_bind(address)
         port = server.add_insecure_port(address)
-    except RuntimeError:
-        port = 0
-    if port == 0:
-        raise StartupFault(
-            f"can't listen on {address}: another process has the port, or this machine has no such address"
-        )
+    except OSError as error:
+        raise StartupFault(f"can't listen on {address}: {error.strerror}") from None
+    except RuntimeError:  # gRPC's own, which has written the reason on standard error
+        raise StartupFault(f"can't listen on {address}") from None
     if address.startswith("unix:"):
         return address
     return f"{address.rpartition(':')[0]}:{port}"
+
+
+def _try_to_bind(address: str) -> None:
+    """Find out why an address can't be had: gRPC tells it to standard error only.
+
+    Raises:
+        OSError: With the system's own sentence.
+    """
+    if address.startswith("unix:"):
+        return
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or int(port) > _PORT_MAX:  # gRPC would take another port, in silence
+        raise OSError(errno.EINVAL, f"it does not end in a port from 0 to {_PORT_MAX}")
+    [(family, kind, protocol, _, target), *_] = socket.getaddrinfo(
+        host.strip("[]") or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(target)

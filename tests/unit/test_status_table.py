@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from uuid import UUID
 
 import grpc
 import pytest
@@ -9,8 +10,11 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from shared.domain import errors
+from shared.domain.identity import JobId
 from shared.rpc.status import STATUS_OF, code_of, details, rich_status
 
+JOB = JobId(UUID(int=4711))
+BATCH = UUID(int=17)
 TRAILERS_BYTES_MAX = 8192
 
 
@@ -27,14 +31,14 @@ def an_error_of_each() -> list[errors.BatonError]:
         errors.UnknownJobType("no_such_type"),
         errors.InvalidPageToken(),
         errors.PayloadTooLarge("input", 10, 11),
-        errors.JobNotFound("a"),
-        errors.BatchNotFound("b"),
-        errors.JobNotCancellable("a"),
-        errors.JobAlreadyCancelled("a"),
-        errors.JobNotRetryable("a"),
-        errors.BatchStateConflict("b"),
-        errors.LeaseLost("a"),
-        errors.IdempotencyKeyReused("a"),
+        errors.JobNotFound(JOB),
+        errors.BatchNotFound(BATCH),
+        errors.JobNotCancellable(JOB),
+        errors.JobAlreadyCancelled(JOB),
+        errors.JobNotRetryable(JOB),
+        errors.BatchStateConflict(BATCH),
+        errors.LeaseLost(JOB),
+        errors.IdempotencyKeyReused(JOB),
         errors.TooManyJobs(5),
         errors.QuotaExceeded("jobs_per_day", timedelta(hours=3)),
         errors.PlatformUnavailable("database"),
@@ -58,9 +62,8 @@ def test_an_illegal_transition_is_a_bug_and_not_for_callers() -> None:
 
 def test_an_error_that_refines_one_of_the_table_has_its_status() -> None:
     class InvalidLabel(errors.InvalidInput):
-        reason = "INVALID_INPUT"
+        """Has no reason of its own."""
 
-    # Leaves no trace in `every_error`, which other tests read.
     refined = InvalidLabel([errors.FieldViolation("labels", "too many")])
     assert code_of(refined) is grpc.StatusCode.INVALID_ARGUMENT
 
@@ -101,10 +104,10 @@ def test_an_unavailable_platform_says_which_part_and_when_to_try_again() -> None
 
 
 def test_a_state_that_forbids_is_a_failed_precondition_on_the_job() -> None:
-    [_, precondition] = details(errors.JobNotCancellable("4711", "it has ended"))
+    [_, precondition] = details(errors.JobNotCancellable(JOB, "it has ended"))
     assert isinstance(precondition, error_details_pb2.PreconditionFailure)
     assert precondition.violations[0].type == "JOB_NOT_CANCELLABLE"
-    assert precondition.violations[0].subject == "4711"
+    assert precondition.violations[0].subject == str(JOB)
 
 
 @pytest.mark.parametrize(

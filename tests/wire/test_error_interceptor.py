@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import grpc
 import pytest
@@ -11,10 +12,12 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from shared.domain import errors
+from shared.domain.identity import JobId
 from shared.rpc.calls import Context
 from tests.support.four_kinds import KINDS, Act, running
 
 every_kind = pytest.mark.parametrize("kind", [*KINDS, "WrittenStream"])
+JOB = JobId(UUID(int=4711))
 SECRET = "postgresql://baton:hunter2@db/jobs"
 
 
@@ -45,13 +48,13 @@ async def test_a_call_without_an_error_is_left_as_it_is(kind: str) -> None:
 
 @every_kind
 async def test_an_error_of_the_engine_arrives_with_its_status_and_reason(kind: str) -> None:
-    async with running(raising(errors.JobNotFound("4711"))) as server:
+    async with running(raising(errors.JobNotFound(JOB))) as server:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await server.ask(kind)
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
-    assert caught.value.details() == "there is no job 4711"
+    assert caught.value.details() == f"there is no job {JOB}"
     assert info_of(caught.value).reason == "JOB_NOT_FOUND"
-    assert dict(info_of(caught.value).metadata) == {"job_id": "4711"}
+    assert dict(info_of(caught.value).metadata) == {"job_id": str(JOB)}
 
 
 @every_kind
@@ -69,7 +72,7 @@ async def test_a_bug_tells_the_caller_a_reference_and_the_log_the_rest(kind: str
 
 
 async def test_what_was_streamed_before_an_error_arrives_before_it() -> None:
-    async with running(raising(errors.LeaseLost("4711"))) as server:
+    async with running(raising(errors.LeaseLost(JOB))) as server:
         call = server.start("StreamStream")
         assert await call.read() == b"first"
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -89,7 +92,7 @@ async def test_an_error_inside_task_groups_is_found(kind: str) -> None:
             group.create_task(lose())
 
     async def lose() -> None:
-        raise errors.LeaseLost("4711")
+        raise errors.LeaseLost(JOB)
 
     async with running(act) as server:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -98,7 +101,7 @@ async def test_an_error_inside_task_groups_is_found(kind: str) -> None:
 
 
 async def test_a_bug_beside_an_error_of_the_engine_is_reported_as_a_bug() -> None:
-    group = ExceptionGroup("both", [errors.LeaseLost("4711"), KeyError("a bug")])
+    group = ExceptionGroup("both", [errors.LeaseLost(JOB), KeyError("a bug")])
     async with running(raising(group)) as server:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await server.ask("UnaryUnary")
@@ -152,6 +155,22 @@ async def test_a_caller_that_leaves_cancels_the_servicer_and_crashes_nothing(kin
             call.cancel()
             await asyncio.wait_for(left.wait(), timeout=5)
     assert [line for line in lines if line["event"] == "call.crashed"] == []
+
+
+@every_kind
+async def test_awaiting_something_that_was_cancelled_does_not_leave_the_caller_waiting(
+    kind: str,
+) -> None:
+    async def act(context: Context) -> bytes:
+        other = asyncio.create_task(asyncio.Event().wait())
+        other.cancel()
+        await other
+        return b""
+
+    async with running(act) as server:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await server.ask(kind)
+    assert caught.value.code() is grpc.StatusCode.INTERNAL
 
 
 async def test_a_unary_call_without_a_deadline_gets_the_servers() -> None:
@@ -223,7 +242,7 @@ async def test_a_call_without_a_usable_request_id_gets_one_of_its_own() -> None:
 
 async def test_a_refused_call_is_one_line_with_its_reason() -> None:
     with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as lines:
-        async with running(raising(errors.JobNotFound("4711"))) as server:
+        async with running(raising(errors.JobNotFound(JOB))) as server:
             with pytest.raises(grpc.aio.AioRpcError):
                 await server.ask("UnaryUnary")
     [line] = [line for line in lines if line["event"] == "call.failed"]

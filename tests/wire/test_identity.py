@@ -12,9 +12,11 @@ from shared.rpc.calls import Context
 from shared.rpc.channel import call_metadata
 from shared.rpc.identity import ALL_SCOPES, current_caller, shared_secret
 from shared.rpc.status import rich_status
+from shared.runtime.faults import StartupFault
 from tests.support.four_kinds import KINDS, running
 
 SECRET = "a secret of this test, at least 32 bytes"
+VERIFY = shared_secret(SECRET, setting="BATON_TOKEN_SECRET")
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -31,7 +33,7 @@ async def who(context: Context) -> bytes:
 
 @every_kind
 async def test_the_servicer_knows_who_calls(kind: str) -> None:
-    async with running(who, verify=shared_secret(SECRET)) as server:
+    async with running(who, verify=VERIFY) as server:
         responses = await server.ask(kind, metadata=tuple(call_metadata(token())))
     assert responses[-1] == b"ada: jobs.read"
 
@@ -45,7 +47,7 @@ async def test_without_a_secret_everyone_is_local_and_may_do_everything(kind: st
 
 @every_kind
 async def test_a_call_without_a_token_is_refused(kind: str) -> None:
-    async with running(who, verify=shared_secret(SECRET)) as server:
+    async with running(who, verify=VERIFY) as server:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await server.ask(kind)
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
@@ -54,7 +56,7 @@ async def test_a_call_without_a_token_is_refused(kind: str) -> None:
 @every_kind
 async def test_a_caller_without_the_methods_scope_is_refused_and_told_which(kind: str) -> None:
     weak = tuple(call_metadata(token(scopes=["jobs.execute"])))
-    async with running(who, verify=shared_secret(SECRET)) as server:
+    async with running(who, verify=VERIFY) as server:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await server.ask(kind, metadata=weak)
     assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
@@ -62,7 +64,7 @@ async def test_a_caller_without_the_methods_scope_is_refused_and_told_which(kind
 
 
 @every_kind
-@pytest.mark.parametrize("verify", [None, shared_secret(SECRET)], ids=["local", "with a token"])
+@pytest.mark.parametrize("verify", [None, VERIFY], ids=["local", "with a token"])
 async def test_a_method_that_no_table_lists_is_refused_to_everyone(kind: str, verify: Any) -> None:
     strong = tuple(call_metadata(token(scopes=sorted(ALL_SCOPES))))
     async with running(who, verify=verify, scopes={}) as server:
@@ -72,7 +74,7 @@ async def test_a_method_that_no_table_lists_is_refused_to_everyone(kind: str, ve
 
 
 async def test_a_method_that_does_not_exist_is_unimplemented() -> None:
-    async with running(who, verify=shared_secret(SECRET)) as server:
+    async with running(who, verify=VERIFY) as server:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await server.ask("NoSuchMethod")
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
@@ -99,7 +101,7 @@ async def test_a_method_that_does_not_exist_is_unimplemented() -> None:
     ],
 )
 async def test_a_token_that_proves_nothing_is_refused(bad: str) -> None:
-    async with running(who, verify=shared_secret(SECRET)) as server:
+    async with running(who, verify=VERIFY) as server:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await server.ask("UnaryUnary", metadata=tuple(call_metadata(bad)))
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
@@ -108,29 +110,34 @@ async def test_a_token_that_proves_nothing_is_refused(bad: str) -> None:
 
 async def test_clocks_may_be_half_a_minute_apart() -> None:
     just_expired = tuple(call_metadata(token(exp=time.time() - 20)))
-    async with running(who, verify=shared_secret(SECRET)) as server:
+    async with running(who, verify=VERIFY) as server:
         assert await server.ask("UnaryUnary", metadata=just_expired) == [b"ada: jobs.read"]
 
 
 async def test_scopes_may_be_words_in_one_claim() -> None:
     words = tuple(call_metadata(token(scopes=None, scope="jobs.read jobs.write")))
-    async with running(who, verify=shared_secret(SECRET)) as server:
+    async with running(who, verify=VERIFY) as server:
         assert await server.ask("UnaryUnary", metadata=words) == [b"ada: jobs.read jobs.write"]
 
 
 async def test_two_tokens_are_as_bad_as_none() -> None:
     two = (*call_metadata(token()), *call_metadata(token(sub="eve")))
-    async with running(who, verify=shared_secret(SECRET)) as server:
+    async with running(who, verify=VERIFY) as server:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await server.ask("UnaryUnary", metadata=two)
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
 async def test_calls_do_not_see_each_others_callers() -> None:
-    async with running(who, verify=shared_secret(SECRET)) as server:
+    async with running(who, verify=VERIFY) as server:
         for subject in ("ada", "bob", "ada"):
             metadata = tuple(call_metadata(token(sub=subject)))
             assert await server.ask("UnaryUnary", metadata=metadata) == [f"{subject}: jobs.read".encode()]
+
+
+def test_a_secret_that_could_be_found_by_trying_is_refused() -> None:
+    with pytest.raises(StartupFault, match="BATON_TOKEN_SECRET"):
+        shared_secret("hunter2", setting="BATON_TOKEN_SECRET")
 
 
 def test_no_one_calls_where_no_call_is_served() -> None:
