@@ -15,11 +15,13 @@ from typing import Annotated
 import typer
 
 from shared.domain.errors import BatonError
-from shared.runtime.faults import StartupFault
 from shared.runtime.processes import begin, expected_errors, run
 from shared.runtime.settings import ProcessSettings
 
 ENTRY_POINT_GROUP = "baton.commands"
+EXIT_REFUSED = 1
+"""The engine said no, or did not answer; the same call may succeed later."""
+
 _EXECUTORS_MAX = 64
 """More on one machine is a mistyped number."""
 
@@ -34,7 +36,8 @@ def main() -> None:
         try:
             build()()
         except BatonError as error:
-            raise StartupFault(f"{error.message} ({error.reason})") from error
+            print(f"baton: {error.message} ({error.reason})", file=sys.stderr)
+            outcome.exit_code = EXIT_REFUSED
     sys.exit(outcome.exit_code)
 
 
@@ -93,7 +96,8 @@ def migrate_command() -> None:
     from shared.storage import migrate
 
     async def until_migrated() -> None:
-        await migrate.upgrade(begin(MigrateSettings).database_url)
+        revision = await migrate.upgrade(begin(MigrateSettings).database_url)
+        typer.echo(f"the database is at revision {revision}")
 
     raise typer.Exit(run(until_migrated))
 
