@@ -1,0 +1,171 @@
+"""Protobuf to views."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from job_api.client.views import (
+    ArtifactView,
+    AttemptView,
+    DefinitionView,
+    JobView,
+    Piece,
+    Progress,
+    Update,
+    Upload,
+)
+from shared.domain.attempts import AttemptOutcome
+from shared.domain.events import JobEvent, JobEventKind
+from shared.domain.identity import IncarnationId, JobId, JobType, Owner, QueueName, UploadId
+from shared.domain.jobs import Cancellation, JobError, JobState, Target
+from shared.gen.baton.v1 import job_control_pb2, job_pb2
+
+
+def job_view(job: job_pb2.Job, *, replayed: bool = False) -> JobView:
+    return JobView(
+        job_id=JobId(UUID(job.job_id)),
+        job_type=JobType(job.job_type),
+        owner=Owner(job.owner),
+        state=state(job.state),
+        queue=QueueName(job.queue),
+        priority=job.priority,
+        progress=job.progress,
+        progress_message=job.progress_message,
+        create_time=_time(job.create_time),
+        start_time=_optional_time(job, "start_time"),
+        finish_time=_optional_time(job, "finish_time"),
+        start_by_time=_optional_time(job, "start_by_time"),
+        next_attempt_time=_optional_time(job, "next_attempt_time"),
+        attempt=job.attempt,
+        failure_count=job.failure_count,
+        loss_count=job.loss_count,
+        error=_optional_error(job, "error"),
+        last_attempt_error=_optional_error(job, "last_attempt_error"),
+        cancellation=_cancellation(job.cancellation) if job.HasField("cancellation") else None,
+        artifact_count=job.artifact_count,
+        origin_job_id=JobId(UUID(job.origin_job_id)) if job.origin_job_id else None,
+        target=Target(job.target.type, job.target.id) if job.HasField("target") else None,
+        labels=dict(job.labels),
+        last_event_number=job.last_event_number,
+        output_hash=job.output_hash,
+        replayed=replayed,
+    )
+
+
+def state(value: job_pb2.JobState.ValueType) -> JobState:
+    return JobState[job_pb2.JobState.Name(value).removeprefix("JOB_STATE_")]
+
+
+def state_number(value: JobState) -> job_pb2.JobState.ValueType:
+    return job_pb2.JobState.Value(f"JOB_STATE_{value.name}")
+
+
+def attempt_view(attempt: job_pb2.Attempt) -> AttemptView:
+    return AttemptView(
+        number=attempt.number,
+        executor_name=attempt.executor_name,
+        incarnation_id=IncarnationId(UUID(attempt.incarnation_id)) if attempt.incarnation_id else None,
+        start_time=_time(attempt.start_time),
+        end_time=_optional_time(attempt, "end_time"),
+        outcome=_outcome(attempt.outcome),
+        error=_optional_error(attempt, "error"),
+        suspect=attempt.suspect,
+    )
+
+
+def artifact_view(artifact: job_pb2.Artifact) -> ArtifactView:
+    return ArtifactView(artifact.type, artifact.artifact_id, artifact.ordinal, json_value(artifact.content))
+
+
+def definition_view(definition: job_pb2.JobDefinition) -> DefinitionView:
+    return DefinitionView(
+        job_type=JobType(definition.job_type),
+        label=definition.label,
+        description=definition.description,
+        domain=definition.domain,
+        version=definition.version,
+        queue=QueueName(definition.queue),
+        default_priority=definition.default_priority,
+        timeout=definition.timeout.ToTimedelta(),
+        max_retries=definition.max_retries,
+        cancellable=definition.cancellable,
+        input_schema_version=definition.input_schema_version,
+        input_schema=json_value(definition.input_schema),
+        output_schema_version=definition.output_schema_version,
+        output_schema=json_value(definition.output_schema),
+    )
+
+
+def upload(response: job_control_pb2.UploadInputResponse) -> Upload:
+    return Upload(UploadId(UUID(response.upload_id)), response.document_bytes, response.sha256)
+
+
+def update(message: job_control_pb2.WatchJobResponse) -> Update | None:
+    """Return what a watcher should know of a message; None of one that only keeps the stream alive."""
+    match message.WhichOneof("update"):
+        case "event":
+            return Update(message.cursor, job_event(message.event))
+        case "progress":
+            told = message.progress
+            return Update(message.cursor, Progress(told.attempt, told.progress, told.progress_message))
+        case "piece":
+            piece = message.piece
+            return Update(message.cursor, Piece(piece.attempt, piece.number, piece.text))
+        case _:
+            return None
+
+
+def job_event(event: job_pb2.JobEvent) -> JobEvent:
+    return JobEvent(
+        job_id=JobId(UUID(event.job_id)),
+        number=event.number,
+        kind=JobEventKind[job_pb2.JobEventKind.Name(event.kind).removeprefix("JOB_EVENT_KIND_")],
+        state=state(event.state),
+        attempt=event.attempt,
+        event_time=_time(event.event_time),
+        outcome=_outcome(event.outcome),
+        error=_optional_error(event, "error"),
+        next_attempt_time=_optional_time(event, "next_attempt_time"),
+        forced=event.forced,
+    )
+
+
+def json_value(text: bytes) -> Any:
+    """Read JSON text; None if there is none."""
+    return json.loads(text) if text else None
+
+
+def _outcome(value: job_pb2.AttemptOutcome.ValueType) -> AttemptOutcome | None:
+    if value == job_pb2.ATTEMPT_OUTCOME_UNSPECIFIED:
+        return None
+    return AttemptOutcome[job_pb2.AttemptOutcome.Name(value).removeprefix("ATTEMPT_OUTCOME_")]
+
+
+def _cancellation(cancellation: job_pb2.Cancellation) -> Cancellation:
+    return Cancellation(
+        request_time=_time(cancellation.request_time),
+        seen_time=_optional_time(cancellation, "seen_time"),
+        stop_time=_optional_time(cancellation, "stop_time"),
+        forced=cancellation.forced,
+    )
+
+
+def _optional_error(message: Message, field: str) -> JobError | None:
+    if not message.HasField(field):
+        return None
+    error: job_pb2.JobError = getattr(message, field)
+    return JobError(error.code, error.message, error.internal_message)
+
+
+def _optional_time(message: Message, field: str) -> datetime | None:
+    return _time(getattr(message, field)) if message.HasField(field) else None
+
+
+def _time(timestamp: Any) -> datetime:
+    time: datetime = timestamp.ToDatetime(tzinfo=UTC)
+    return time
