@@ -100,7 +100,8 @@ def _opened(content: bytes) -> tuple[PdfReader, int]:
 
 
 def _lines(reader: PdfReader, pages: int, on_progress: OnProgress) -> Iterator[Line]:
-    marks = heading_marks(reader)
+    with _faults_named("its structure can't be read"):
+        marks = heading_marks(reader)
     characters = 0
     for number in range(1, pages + 1):
         with _faults_named(f"page {number} can't be read"):
