@@ -110,6 +110,16 @@ def test_headers_footers_and_page_numbers_are_left_out() -> None:
     assert "Manual" not in text
 
 
+def test_entries_of_a_table_of_contents_are_no_headings() -> None:
+    document = paper()
+    document.heading("Contents", 16)
+    for entry in ("Introduction . . . . . . . . 1", "Design ........................ 2"):
+        document.heading(entry, 13)
+    document.paragraph()
+
+    assert headings(bytes_of(document)) == [(1, "Contents")]
+
+
 def test_the_outline_names_headings_that_are_set_like_text() -> None:
     document = paper()
     for title, level in (("Alpha", 0), ("Beta", 1), ("Gamma", 0)):

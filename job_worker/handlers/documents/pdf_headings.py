@@ -38,6 +38,8 @@ _NUMBER = re.compile(
 )
 _SENTENCE = re.compile(r"[.;,。]['\")\]»”]*$")
 _BULLET = re.compile(r"[•●▪◦‣*·\u2013\u2014-]\s")
+# A table of contents leads from a title to its page by dots.
+_LEADERS = re.compile(r"(?:\. ?){4}|…{2}")
 _NOT_ALPHANUMERIC = re.compile(r"[\W_]+")
 
 Style = tuple[float, bool]
@@ -224,7 +226,7 @@ def _by_style(lines: Sequence[Line], body: Style, taken: set[int]) -> list[Run]:
 def _stands_out(run: Run, lines: Sequence[Line], body: Style) -> bool:
     size, bold = run.style
     words = sum(character.isalpha() for character in run.text)
-    if not words or (words == 1 and run.text.isascii() and len(run.text) == 1):
+    if not words or _LEADERS.search(run.text) or (words == 1 and run.text.isascii() and len(run.text) == 1):
         return False
     if size >= body[0] * LARGER:
         return True
