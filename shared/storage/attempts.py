@@ -1,0 +1,226 @@
+"""Attempts: those that run, locked before their end is decided, and those that have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from shared.domain.attempts import AttemptOutcome, Standing
+from shared.domain.identity import IncarnationId, JobId, JobType, LeaseToken, Owner
+from shared.domain.jobs import JobError
+from shared.domain.leases import SILENCE_FACTOR, LeaseRef
+from shared.storage import tables
+from shared.storage.database import Connection
+from shared.storage.rows import error_of
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAttempt:
+    """An attempt whose job and lease this transaction has locked.
+
+    Attributes:
+        accepted: Whether its executor has ever said anything about it.
+        output_schema_version: The version that was asked for.
+    """
+
+    lease: LeaseRef
+    attempt: int
+    job_type: JobType
+    owner: Owner
+    output_schema_version: int
+    accepted: bool
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class OverdueAttempt:
+    """A held attempt that the reaper must end.
+
+    Attributes:
+        silent: Its executor was not heard for too long.
+        cancel_ignored: A cancel was not answered within the grace period.
+    """
+
+    held: HeldAttempt
+    silent: bool
+    cancel_ignored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One lease of a job in its history; the end is None while it runs."""
+
+    number: int
+    executor_name: str
+    incarnation_id: IncarnationId
+    start_time: datetime
+    end_time: datetime | None
+    outcome: AttemptOutcome | None
+    error: JobError | None
+    suspect: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierReport:
+    """The report that ended an attempt; hash and answer are empty if something else ended it."""
+
+    report_hash: str
+    answer: str
+
+
+_HELD = """
+    l.job_id, l.token, l.attempt, l.accepted, j.job_type, j.owner, j.output_schema_version,
+    j.failures, j.internal_failures, j.losses, j.give_backs,
+    extract(epoch from engine_time() - j.create_time)::double precision as age_seconds,
+    j.cancel_request_time is not null as cancel_requested
+"""
+
+_LOCK = sa.text(f"""
+select {_HELD}
+from jobs j join leases l using (job_id)
+where (l.job_id, l.token) in (select * from unnest(cast(:job_ids as uuid[]), cast(:tokens as text[])))
+order by j.job_id for update of j, l
+""")
+
+_LOCK_UNNAMED = sa.text(f"""
+select {_HELD}
+from jobs j join leases l using (job_id)
+where l.incarnation_id = cast(:incarnation_id as uuid)
+    and l.token <> all (cast(:tokens as text[]))
+order by j.job_id for update of j, l
+""")
+
+# Services that were silent themselves can't judge: without a fresh pulse nothing is overdue.
+_SILENT = f"l.heartbeat_time + {SILENCE_FACTOR} * l.lease_seconds * interval '1 second' < engine_time()"
+_CANCEL_IGNORED = """coalesce(
+    greatest(j.cancel_request_time, l.reprieve_time) + l.grace_seconds * interval '1 second' < engine_time()
+    and j.cancel_request_time is not null, false)"""
+_LOCK_OVERDUE = sa.text(f"""
+select {_HELD}, {_SILENT} as silent, {_CANCEL_IGNORED} as cancel_ignored
+from jobs j join leases l using (job_id)
+where (select pulse_time from pulse) > engine_time() - cast(:pulse_age as interval)
+    and ({_SILENT} or {_CANCEL_IGNORED} or l.deadline_time < engine_time())
+order by j.job_id limit :limit for update of j, l skip locked
+""")
+
+
+class Attempts:
+    """Reads and locks attempts; their ends are written by `state_changes`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def lock(self, leases: Sequence[LeaseRef]) -> Mapping[LeaseRef, HeldAttempt]:
+        """Lock those of the leases that still stand, with their jobs, until the transaction ends."""
+        if not leases:
+            return {}
+        parameters = {"job_ids": [each.job_id for each in leases], "tokens": [each.token for each in leases]}
+        rows = await self._connection.execute(_LOCK, parameters)
+        return {each.lease: each for each in map(_held, rows)}
+
+    async def lock_unnamed(
+        self, incarnation_id: IncarnationId, *, named: Sequence[LeaseToken]
+    ) -> list[HeldAttempt]:
+        """Lock the leases of an incarnation that it did not name, with their jobs."""
+        parameters = {"incarnation_id": incarnation_id, "tokens": list(named)}
+        return [_held(row) for row in await self._connection.execute(_LOCK_UNNAMED, parameters)]
+
+    async def lock_overdue(self, *, pulse_age: timedelta, limit: int) -> list[OverdueAttempt]:
+        """Lock attempts that have run out of silence, time or grace by the database's clock.
+
+        Those that another transaction holds are skipped. None is overdue while no worker's pulse is younger
+        than `pulse_age`: the services' own silence is not the executors'.
+        """
+        rows = await self._connection.execute(_LOCK_OVERDUE, {"pulse_age": pulse_age, "limit": limit})
+        return [OverdueAttempt(_held(row), row.silent, row.cancel_ignored) for row in rows]
+
+    async def earlier_reports(self, leases: Sequence[LeaseRef]) -> Mapping[LeaseRef, EarlierReport]:
+        """Return what ended those of the attempts that have ended under exactly these tokens."""
+        if not leases:
+            return {}
+        table = tables.attempts
+        keys = [(each.job_id, each.token) for each in leases]
+        statement = sa.select(table.c.job_id, table.c.token, table.c.report_hash, table.c.answer).where(
+            table.c.job_id.in_([job_id for job_id, _ in keys]),
+            sa.tuple_(table.c.job_id, table.c.token).in_(keys),
+        )
+        rows = await self._connection.execute(statement)
+        return {LeaseRef(row.job_id, row.token): EarlierReport(row.report_hash, row.answer) for row in rows}
+
+    async def list_of(self, job_id: JobId, *, after: int, limit: int) -> list[Attempt]:
+        """Return a job's attempts with numbers above `after`, first to last, the running one included."""
+        ended, running = tables.attempts, tables.leases
+        columns = ("executor_name", "incarnation_id")
+        statement = (
+            sa.union_all(
+                sa.select(
+                    ended.c.attempt,
+                    *(ended.c[name] for name in columns),
+                    ended.c.start_time,
+                    ended.c.end_time,
+                    ended.c.outcome,
+                    ended.c.error_code,
+                    ended.c.error_message,
+                    ended.c.error_internal,
+                    ended.c.suspect,
+                ).where(ended.c.job_id == job_id, ended.c.attempt > after),
+                sa.select(
+                    running.c.attempt,
+                    *(running.c[name] for name in columns),
+                    running.c.grant_time,
+                    sa.null(),
+                    sa.null(),
+                    sa.null(),
+                    sa.null(),
+                    sa.null(),
+                    sa.false(),
+                ).where(running.c.job_id == job_id, running.c.attempt > after),
+            )
+            .order_by("attempt")
+            .limit(limit)
+        )
+        return [_attempt(row) for row in await self._connection.execute(statement)]
+
+    async def output(self, job_id: JobId) -> bytes:
+        """Return the stored output of a job; empty if it has none."""
+        table = tables.attempts
+        statement = sa.select(table.c.output).where(
+            table.c.job_id == job_id, table.c.outcome == AttemptOutcome.SUCCEEDED
+        )
+        return (await self._connection.execute(statement)).scalar() or b""
+
+
+def _held(row: Any) -> HeldAttempt:
+    return HeldAttempt(
+        lease=LeaseRef(row.job_id, row.token),
+        attempt=row.attempt,
+        job_type=row.job_type,
+        owner=row.owner,
+        output_schema_version=row.output_schema_version,
+        accepted=row.accepted,
+        standing=Standing(
+            failures=row.failures,
+            internal_failures=row.internal_failures,
+            losses=row.losses,
+            give_backs=row.give_backs,
+            age=timedelta(seconds=row.age_seconds),
+            cancel_requested=row.cancel_requested,
+        ),
+    )
+
+
+def _attempt(row: Any) -> Attempt:
+    return Attempt(
+        number=row.attempt,
+        executor_name=row.executor_name,
+        incarnation_id=row.incarnation_id,
+        start_time=row.start_time,
+        end_time=row.end_time,
+        outcome=row.outcome and AttemptOutcome(row.outcome),
+        error=error_of(row),
+        suspect=row.suspect,
+    )

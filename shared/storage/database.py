@@ -1,0 +1,109 @@
+"""The way to Postgres: a pool, one connection of it, and the translation of its driver's errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import DBAPIError, InterfaceError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from shared.domain.errors import IllegalTransition, PlatformUnavailable
+
+ILLEGAL_TRANSITION = "BT001"
+"""The database's own code for a state change that it refuses (see the first migration)."""
+
+_NOBODYS_FAULT = ("08", "40", "53", "57")
+"""SQLSTATE classes that say nothing about the statement: connection, rollback, resources, intervention."""
+_STATEMENT_TIMEOUT = "57014"
+"""In class 57, but the statement's own fault."""
+
+CONNECT_SECONDS = 5.0
+"""A server that does not accept within this time is away."""
+COMMAND_SECONDS = 30.0
+"""The longest wait for one statement, above every statement's own time on a healthy server."""
+POOL_WAIT_SECONDS = 5.0
+"""A caller that gets no connection within this time is better told so than kept."""
+
+
+@asynccontextmanager
+async def open_engine(database_url: str, *, pool_size: int) -> AsyncIterator[AsyncEngine]:
+    """Open a pool of at most `pool_size` connections; it connects when first used."""
+    engine = create_async_engine(
+        async_url(database_url),
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_timeout=POOL_WAIT_SECONDS,
+        pool_use_lifo=True,
+        connect_args={
+            "timeout": CONNECT_SECONDS,
+            "command_timeout": COMMAND_SECONDS,
+            "server_settings": {"jit": "off"},
+        },
+    )
+    try:
+        yield engine
+    finally:
+        await asyncio.shield(engine.dispose())
+
+
+def async_url(database_url: str) -> URL:
+    """Name the driver in a `postgresql://` address; libpq's `sslmode` becomes the driver's `ssl`."""
+    url = make_url(database_url).set(drivername="postgresql+asyncpg")
+    mode = url.query.get("sslmode")
+    if mode is not None:
+        return url.difference_update_query(["sslmode"]).update_query_dict({"ssl": str(mode)})
+    # Off by default on loopback: the driver would else look for key files in the home directory.
+    local = url.host in ("127.0.0.1", "::1", "localhost")
+    return url.update_query_dict({"ssl": "disable"}) if local and "ssl" not in url.query else url
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn the driver's errors into the engine's words; use it around statements only.
+
+    Raises:
+        PlatformUnavailable: The server did not answer, or ended the transaction for nobody's fault. What
+            was asked for may or may not have happened.
+        IllegalTransition: The database refused a change of a job's state.
+    """
+    try:
+        yield
+    except DBAPIError as error:
+        state = str(getattr(error.orig, "sqlstate", None) or "")
+        if state == ILLEGAL_TRANSITION:
+            raise IllegalTransition(str(error.orig)) from error
+        if error.connection_invalidated or isinstance(error, InterfaceError) or is_nobodys_fault(state):
+            raise PlatformUnavailable("database") from error
+        raise
+    except (PoolTimeout, TimeoutError, OSError) as error:
+        raise PlatformUnavailable("database") from error
+
+
+def is_nobodys_fault(sqlstate: str) -> bool:
+    """Whether a database error says nothing about the statement that met it."""
+    return sqlstate[:2] in _NOBODYS_FAULT and sqlstate != _STATEMENT_TIMEOUT
+
+
+class Connection:
+    """One connection inside a transaction, speaking the engine's words when something fails."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def execute(
+        self, statement: sa.Executable, parameters: Mapping[str, Any] | None = None
+    ) -> sa.CursorResult[Any]:
+        """Run one statement.
+
+        Raises:
+            PlatformUnavailable: See `translated`.
+            IllegalTransition: See `translated`.
+        """
+        with translated():
+            return await self._connection.execute(statement, parameters)

@@ -1,0 +1,190 @@
+"""Dispatch rows of the outbox: which attempts wait for an executor, and whether Redis was told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from shared.domain.identity import JobId, JobType, Owner, QueueName, StreamName
+from shared.storage.database import Connection
+
+OWNERS_PER_STREAM_MAX = 32
+"""Owners of a stream that are looked at in one pass; the others have their turn in the next ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """An attempt that waits for an executor."""
+
+    outbox_id: int
+    stream: StreamName
+    owner: Owner
+    job_id: JobId
+    job_type: JobType
+    queue: QueueName
+    priority: int
+    attempt: int
+
+
+_PENDING = "o.event_type = 'job.dispatch' and o.state = 'pending'"
+_DELIVERED = "o.event_type = 'job.dispatch' and o.state = 'delivered'"
+
+# Steps through the index from one stream to the next, and in each from one owner to the next, so that the
+# cost grows with streams and owners and not with the backlog.
+_WAITING = sa.text(f"""
+with recursive stream as (
+    (select o.stream from outbox o where {_PENDING} order by o.stream limit 1)
+    union all
+    select (select o.stream from outbox o where {_PENDING} and o.stream > s.stream order by o.stream limit 1)
+    from stream s where s.stream is not null
+),
+served as (
+    select * from unnest(cast(:streams as text[]), cast(:owners as text[])) as v(stream, owner)
+),
+owner as (
+    select s.stream, 1 as place, (
+        select o.owner from outbox o
+        where {_PENDING} and o.stream = s.stream and (v.owner is null or o.owner > v.owner)
+        order by o.owner limit 1) as owner
+    from stream s left join served v using (stream) where s.stream is not null
+    union all
+    select w.stream, w.place + 1, (
+        select o.owner from outbox o where {_PENDING} and o.stream = w.stream and o.owner > w.owner
+        order by o.owner limit 1)
+    from owner w where w.owner is not null and w.place < {OWNERS_PER_STREAM_MAX}
+)
+select stream, array_agg(owner order by place) filter (where owner is not null) as owners
+from owner group by stream
+""")
+
+# Owners take turns in the order given; within an owner the more urgent goes first, then the oldest due.
+_LOCK_DUE = sa.text(f"""
+with wanted as (
+    select * from unnest(cast(:streams as text[]), cast(:owners as text[]), cast(:rooms as integer[]))
+        with ordinality as w(stream, owner, room, place)
+),
+candidate as (
+    select o.outbox_id, w.stream, w.room, w.place,
+        row_number() over (
+            partition by w.stream, w.owner order by o.priority, o.available_time, o.outbox_id) as turn
+    from wanted w cross join lateral (
+        select o.outbox_id, o.priority, o.available_time from outbox o
+        where {_PENDING} and o.stream = w.stream and o.owner = w.owner and o.available_time <= engine_time()
+        order by o.priority, o.available_time, o.outbox_id limit w.room) o
+),
+ranked as (
+    select outbox_id, room, row_number() over (partition by stream order by turn, place) as rank
+    from candidate
+)
+select o.outbox_id, o.stream, o.owner, o.aggregate_id as job_id, o.priority, o.attempt,
+    o.payload ->> 'job_type' as job_type, o.payload ->> 'queue' as queue
+from outbox o join ranked r using (outbox_id)
+where r.rank <= r.room and o.state = 'pending'
+order by r.rank for update of o skip locked
+""")
+
+_MARK_DELIVERED = sa.text("""
+update outbox set state = 'delivered', delivered_time = engine_time()
+where outbox_id = any(cast(:outbox_ids as bigint[]))
+""")
+
+_UNCLAIMED = sa.text(f"""
+with recursive stream as (
+    (select o.stream from outbox o where {_DELIVERED} order by o.stream limit 1)
+    union all
+    select (
+        select o.stream from outbox o where {_DELIVERED} and o.stream > s.stream order by o.stream limit 1)
+    from stream s where s.stream is not null
+)
+select s.stream, coalesce((
+    select o.delivered_time < engine_time() - cast(:age as interval) from outbox o
+    where {_DELIVERED} and o.stream = s.stream order by o.delivered_time limit 1), false) as old
+from stream s where s.stream is not null
+""")
+
+_PUT_BACK = sa.text(f"""
+update outbox set state = 'pending', delivered_time = null where outbox_id in (
+    select o.outbox_id from outbox o
+    where {_DELIVERED} and o.stream = any(cast(:streams as text[]))
+        and o.delivered_time <= engine_time() - cast(:age as interval)
+    order by o.outbox_id limit :limit for update skip locked)
+""")
+
+
+class Dispatches:
+    """A dispatch row exists exactly while its job waits for an executor."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def waiting_owners(
+        self, served: Mapping[StreamName, Owner]
+    ) -> Mapping[StreamName, Sequence[Owner]]:
+        """Return the streams with pending rows, each with the owners of those behind the one served last.
+
+        Args:
+            served: The owner whose turn it was last, by stream. A stream not named begins with its first
+                owner; one whose owners have all had their turn comes back with none.
+
+        Returns:
+            At most `OWNERS_PER_STREAM_MAX` owners for each stream, by name.
+        """
+        parameters = {"streams": list(served), "owners": list(served.values())}
+        rows = await self._connection.execute(_WAITING, parameters)
+        return {row.stream: row.owners or [] for row in rows}
+
+    async def lock_due(
+        self, owners: Mapping[StreamName, Sequence[Owner]], room: Mapping[StreamName, int]
+    ) -> list[Dispatch]:
+        """Lock and return due rows, for each stream as many as there is room, the owners taking turns.
+
+        Rows that another dispatcher holds are skipped, so dispatchers never wait for each other. The locks
+        last until the transaction ends.
+        """
+        wanted = [
+            (stream, owner, room[stream])
+            for stream, each in owners.items()
+            for owner in each
+            if room.get(stream)
+        ]
+        if not wanted:
+            return []
+        streams, names, rooms = (list(column) for column in zip(*wanted, strict=True))
+        rows = await self._connection.execute(
+            _LOCK_DUE, {"streams": streams, "owners": names, "rooms": rooms}
+        )
+        return [
+            Dispatch(
+                row.outbox_id,
+                row.stream,
+                row.owner,
+                row.job_id,
+                row.job_type,
+                row.queue,
+                row.priority,
+                row.attempt,
+            )
+            for row in rows
+        ]
+
+    async def mark_delivered(self, outbox_ids: Sequence[int]) -> None:
+        """Record that Redis has entries for these rows."""
+        await self._connection.execute(_MARK_DELIVERED, {"outbox_ids": list(outbox_ids)})
+
+    async def delivered_streams(self, *, age: timedelta) -> Mapping[StreamName, bool]:
+        """Return the streams that have delivered, unclaimed rows; True where one is older than `age`."""
+        rows = await self._connection.execute(_UNCLAIMED, {"age": age})
+        return {row.stream: row.old for row in rows}
+
+    async def put_back(self, streams: Sequence[StreamName], *, age: timedelta, limit: int) -> int:
+        """Make up to `limit` delivered rows of these streams pending again if they are at least `age` old.
+
+        Returns how many. Rows that a claim holds are skipped.
+        """
+        if not streams:
+            return 0
+        parameters = {"streams": list(streams), "age": age, "limit": limit}
+        return (await self._connection.execute(_PUT_BACK, parameters)).rowcount

@@ -1,0 +1,36 @@
+"""The state table as SQL: every guard and every target state in a statement is made from it here."""
+
+from __future__ import annotations
+
+from shared.domain.jobs import TERMINAL_STATES, TRANSITIONS, JobChange
+
+
+def _list(states: frozenset[str]) -> str:
+    return ", ".join(f"'{state}'" for state in sorted(states))
+
+
+def allowed(change: JobChange, column: str = "j.state") -> str:
+    """Render the condition that a job's state allows `change`."""
+    return f"{column} in ({_list(frozenset(TRANSITIONS[change].sources))})"
+
+
+def target(change: JobChange) -> str:
+    """Render the state that `change` leads to."""
+    return f"'{TRANSITIONS[change].target}'"
+
+
+def allowed_by(change_column: str, column: str = "j.state") -> str:
+    """Render the condition that a job's state allows the change that a column names; null changes nothing."""
+    cases = " ".join(f"when '{change}' then {allowed(change, column)}" for change in JobChange)
+    return f"case {change_column} {cases} else {terminal(column)} is false end"
+
+
+def target_by(change_column: str, column: str = "j.state") -> str:
+    """Render the state that the change in a column leads to; null stays where it is."""
+    cases = " ".join(f"when '{change}' then {target(change)}" for change in JobChange)
+    return f"case {change_column} {cases} else {column} end"
+
+
+def terminal(column: str = "j.state") -> str:
+    """Render the condition that a state is terminal."""
+    return f"{column} in ({_list(frozenset(TERMINAL_STATES))})"

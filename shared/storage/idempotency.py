@@ -1,0 +1,93 @@
+"""Idempotency keys: which job each key of an owner and job type stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from shared.domain.identity import JobId, JobType, Owner
+from shared.storage.database import Connection
+from shared.storage.rows import columns, unnested
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """A caller's key; it is the owner's own, and one for each job type."""
+
+    owner: Owner
+    job_type: JobType
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyClaim:
+    """A wish to bind a key to a new job; the fingerprint is a SHA-256 over the call's content."""
+
+    key: IdempotencyKey
+    fingerprint: bytes
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What a key stands for."""
+
+    job_id: JobId
+    fingerprint: bytes
+
+
+_COLUMNS = {"owner": "text", "job_type": "text", "key": "text", "fingerprint": "bytea", "job_id": "uuid"}
+
+_CLAIM = sa.text(f"""
+insert into idempotency_keys (owner, job_type, key, fingerprint, job_id, expire_time)
+select owner, job_type, key, fingerprint, job_id, engine_time() + cast(:kept_for as interval)
+from {unnested(_COLUMNS, "c")} order by owner, job_type, key
+on conflict do nothing
+""")
+
+_READ = sa.text("""
+select k.owner, k.job_type, k.key, k.fingerprint, k.job_id from idempotency_keys k
+join unnest(cast(:owner as text[]), cast(:job_type as text[]), cast(:key as text[]))
+    as c(owner, job_type, key) using (owner, job_type, key)
+""")
+
+
+class IdempotencyKeys:
+    """One row a key."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def claim(
+        self, claims: Sequence[KeyClaim], *, kept_for: timedelta
+    ) -> Mapping[IdempotencyKey, Binding]:
+        """Bind the keys that are free, and return what each key stands for now.
+
+        Where callers race for a key, one binds it and the others wait until that one's transaction has
+        ended. Of two claims for one key in one call the first binds it.
+
+        Args:
+            claims: May be empty.
+        """
+        if not claims:
+            return {}
+        rows = [
+            {
+                "owner": each.key.owner,
+                "job_type": each.key.job_type,
+                "key": each.key.key,
+                "fingerprint": each.fingerprint,
+                "job_id": each.job_id,
+            }
+            for each in claims
+        ]
+        parameters = columns(rows, _COLUMNS)
+        await self._connection.execute(_CLAIM, {**parameters, "kept_for": kept_for})
+        named = {name: parameters[name] for name in ("owner", "job_type", "key")}
+        return {
+            IdempotencyKey(row.owner, row.job_type, row.key): Binding(row.job_id, row.fingerprint)
+            for row in await self._connection.execute(_READ, named)
+        }

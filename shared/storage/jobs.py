@@ -1,0 +1,168 @@
+"""Jobs as they are read: one, many, or a page of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from shared.domain.identity import JobId, JobType, Owner, QueueName
+from shared.domain.jobs import TERMINAL_STATES, Cancellation, Job, JobState, Target
+from shared.storage import tables
+from shared.storage.database import Connection
+from shared.storage.rows import error_of
+
+_JOBS, _LEASES = tables.jobs, tables.leases
+_READ = sa.select(
+    _JOBS,
+    _LEASES.c.progress.label("live_progress"),
+    _LEASES.c.progress_message.label("live_message"),
+).select_from(_JOBS.outerjoin(_LEASES, _JOBS.c.job_id == _LEASES.c.job_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs; what is None or empty does not restrict."""
+
+    owner: Owner | None = None
+    states: frozenset[JobState] = frozenset()
+    job_type: JobType | None = None
+    queue: QueueName | None = None
+    created_from: datetime | None = None
+    created_to: datetime | None = None
+    target_type: str | None = None
+    target_id: str | None = None
+    labels: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the list, newest first; the next page begins behind it."""
+
+    create_time: datetime
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class LockedJob:
+    """A job whose row this transaction has locked."""
+
+    owner: Owner
+    job_type: JobType
+    state: JobState
+
+
+class Jobs:
+    """Reads jobs; their states are written by `state_changes`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def get(self, job_id: JobId) -> Job | None:
+        """Return a job; None if there is none."""
+        return (await self.get_many([job_id])).get(job_id)
+
+    async def get_many(self, job_ids: Sequence[JobId]) -> Mapping[JobId, Job]:
+        """Return those of the jobs that exist."""
+        rows = await self._connection.execute(_READ.where(_JOBS.c.job_id.in_(job_ids)))
+        return {row.job_id: _job(row) for row in rows}
+
+    async def page(self, job_filter: JobFilter, *, after: Position | None, limit: int) -> list[Job]:
+        """Return up to `limit` jobs, newest first, from behind `after` on."""
+        statement = _READ.where(*_conditions(job_filter))
+        if after is not None:
+            place = sa.tuple_(_JOBS.c.create_time, _JOBS.c.job_id)
+            statement = statement.where(
+                place < sa.tuple_(sa.literal(after.create_time), sa.literal(after.job_id))
+            )
+        statement = statement.order_by(_JOBS.c.create_time.desc(), _JOBS.c.job_id.desc()).limit(limit)
+        return [_job(row) for row in await self._connection.execute(statement)]
+
+    async def lock(self, job_id: JobId) -> LockedJob | None:
+        """Lock a job's row until the transaction ends; None if there is none."""
+        statement = (
+            sa.select(_JOBS.c.owner, _JOBS.c.job_type, _JOBS.c.state)
+            .where(_JOBS.c.job_id == job_id)
+            .with_for_update()
+        )
+        row = (await self._connection.execute(statement)).one_or_none()
+        return row and LockedJob(row.owner, row.job_type, JobState(row.state))
+
+    async def past_start_by(self, *, limit: int) -> list[JobId]:
+        """Return jobs that have not started by their start-by time; at most `limit`."""
+        statement = (
+            sa.select(_JOBS.c.job_id)
+            .where(
+                _JOBS.c.start_by_time <= sa.func.engine_time(),
+                _JOBS.c.start_by_time.is_not(None),
+                _JOBS.c.state == JobState.QUEUED,
+            )
+            .order_by(_JOBS.c.start_by_time)
+            .limit(limit)
+        )
+        return [row.job_id for row in await self._connection.execute(statement)]
+
+
+def _conditions(job_filter: JobFilter) -> list[sa.ColumnElement[bool]]:
+    equal = {
+        _JOBS.c.owner: job_filter.owner,
+        _JOBS.c.job_type: job_filter.job_type,
+        _JOBS.c.queue: job_filter.queue,
+        _JOBS.c.target_type: job_filter.target_type,
+        _JOBS.c.target_id: job_filter.target_id,
+    }
+    conditions: list[sa.ColumnElement[bool]] = [
+        column == value for column, value in equal.items() if value is not None
+    ]
+    if job_filter.states:
+        conditions.append(_JOBS.c.state.in_(sorted(job_filter.states)))
+    if job_filter.created_from is not None:
+        conditions.append(_JOBS.c.create_time >= job_filter.created_from)
+    if job_filter.created_to is not None:
+        conditions.append(_JOBS.c.create_time < job_filter.created_to)
+    if job_filter.labels:
+        conditions.append(_JOBS.c.labels.contains(dict(job_filter.labels)))
+    return conditions
+
+
+def _job(row: Any) -> Job:
+    state = JobState(row.state)
+    leased = row.live_progress is not None
+    return Job(
+        job_id=row.job_id,
+        owner=row.owner,
+        job_type=row.job_type,
+        queue=row.queue,
+        state=state,
+        priority=row.priority,
+        progress=row.live_progress if leased else row.progress,
+        progress_message=row.live_message if leased else row.progress_message,
+        create_time=row.create_time,
+        start_time=row.start_time,
+        finish_time=row.finish_time,
+        start_by_time=row.start_by_time,
+        next_attempt_time=row.next_attempt_time,
+        attempt=row.attempt,
+        failures=row.failures,
+        losses=row.losses,
+        error=error_of(row),
+        cancellation=_cancellation(row, state),
+        artifact_count=row.artifact_count,
+        output_hash=row.output_hash,
+        origin_job_id=row.origin_job_id,
+        target=None if row.target_type is None else Target(row.target_type, row.target_id),
+        labels=row.labels,
+        input_schema_version=row.input_schema_version,
+        output_schema_version=row.output_schema_version,
+        last_event_number=row.event_count,
+    )
+
+
+def _cancellation(row: Any, state: JobState) -> Cancellation | None:
+    if row.cancel_request_time is None:
+        return None
+    stopped = row.finish_time if state in TERMINAL_STATES else None
+    return Cancellation(row.cancel_request_time, row.cancel_seen_time, stopped, row.cancel_forced)

@@ -1,0 +1,178 @@
+"""Running leases: heartbeats, cancels on their way, and the services' own pulse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from shared.domain.identity import IncarnationId, JobId, SessionId
+from shared.domain.leases import Heartbeat, HeartbeatOutcome, LeaseRef
+from shared.storage.database import Connection
+from shared.storage.rows import columns, unnested
+
+_HEARTBEAT_COLUMNS = {
+    "job_id": "uuid",
+    "token": "text",
+    "progress": "smallint",
+    "progress_message": "text",
+}
+
+# Locked by id first, so that two batches never wait for each other in a circle.
+_EXTEND = sa.text(f"""
+with beat as (
+    select * from {unnested(_HEARTBEAT_COLUMNS, "b")}
+),
+held as (
+    select l.job_id from leases l join beat b using (job_id) where l.token = b.token
+    order by l.job_id for update of l
+),
+extended as (
+    update leases l set
+        heartbeat_time = engine_time(), accepted = true, progress = coalesce(b.progress, l.progress),
+        progress_message = coalesce(b.progress_message, l.progress_message)
+    from held join beat b using (job_id) where l.job_id = held.job_id
+    returning l.job_id, l.token
+)
+select e.job_id, e.token, j.cancel_request_time is not null and j.cancel_seen_time is null as cancel
+from extended e join jobs j using (job_id)
+""")
+
+_ATTACH = sa.text("""
+update leases l set session_id = cast(:session_id as uuid), heartbeat_time = engine_time(), accepted = true
+from (
+    select l.job_id from leases l
+    join unnest(cast(:job_ids as uuid[]), cast(:tokens as text[])) as h(job_id, token) using (job_id)
+    where l.token = h.token and l.incarnation_id = cast(:incarnation_id as uuid)
+    order by l.job_id for update of l
+) held
+where l.job_id = held.job_id
+returning l.job_id, l.token
+""")
+
+_CANCELS_UNSEEN = sa.text("""
+select l.job_id, l.token, l.session_id from leases l join jobs j using (job_id)
+where l.session_id = any(cast(:session_ids as uuid[]))
+    and j.cancel_request_time is not null and j.cancel_seen_time is null
+""")
+
+_REQUEST_CANCEL = sa.text("""
+with asked as (
+    update jobs j set cancel_request_time = engine_time(), event_count = j.event_count + 1
+    from leases l
+    where j.job_id = cast(:job_id as uuid) and l.job_id = j.job_id and j.cancel_request_time is null
+    returning j.job_id, j.event_count, j.state, j.attempt, j.cancel_request_time
+)
+insert into job_events (job_id, number, kind, state, attempt, event_time)
+select job_id, event_count, 'cancel_requested', state, attempt, cancel_request_time from asked
+""")
+
+_CANCELS_SEEN = sa.text("""
+with held as (
+    select j.job_id from jobs j join leases l using (job_id)
+    join unnest(cast(:job_ids as uuid[]), cast(:tokens as text[])) as s(job_id, token) using (job_id)
+    where l.token = s.token and j.cancel_request_time is not null and j.cancel_seen_time is null
+    order by j.job_id for update of j, l
+),
+seen as (
+    update jobs j set cancel_seen_time = engine_time(), event_count = j.event_count + 1
+    from held where j.job_id = held.job_id
+    returning j.job_id, j.event_count, j.state, j.attempt, j.cancel_seen_time
+),
+event as (
+    insert into job_events (job_id, number, kind, state, attempt, event_time)
+    select job_id, event_count, 'cancel_seen', state, attempt, cancel_seen_time from seen
+)
+select job_id from seen
+""")
+
+# Time in which no worker wrote a pulse is nobody's silence: it is added to every lease before any can end.
+_PULSE = sa.text("""
+with before as (
+    select pulse_time, engine_time() - pulse_time as gap from pulse for update
+),
+beat as (
+    update pulse set pulse_time = engine_time()
+),
+reprieved as (
+    update leases l set
+        heartbeat_time = l.heartbeat_time + before.gap, deadline_time = l.deadline_time + before.gap,
+        reprieve_time = engine_time()
+    from before where before.gap > cast(:tolerance as interval)
+    returning 1
+)
+select gap, (select count(*) from reprieved) as reprieved from before
+""")
+
+
+class Leases:
+    """The narrow table of running leases."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def extend(self, heartbeats: Sequence[Heartbeat]) -> HeartbeatOutcome:
+        """Extend the leases that still stand, each from the database's present time on; idempotent.
+
+        Args:
+            heartbeats: May be empty; a job at most once. The first one of a lease accepts it.
+
+        A lease past its time that the reaper has not ended yet stands, and is extended.
+        """
+        if not heartbeats:
+            return HeartbeatOutcome((), ())
+        rows = [
+            {
+                "job_id": each.ref.job_id,
+                "token": each.ref.token,
+                "progress": each.progress,
+                "progress_message": each.progress_message,
+            }
+            for each in heartbeats
+        ]
+        extended = {
+            LeaseRef(row.job_id, row.token): row.cancel
+            for row in await self._connection.execute(_EXTEND, columns(rows, _HEARTBEAT_COLUMNS))
+        }
+        return HeartbeatOutcome(
+            lost=[each.ref for each in heartbeats if each.ref not in extended],
+            cancels=[ref for ref, cancel in extended.items() if cancel],
+        )
+
+    async def attach(
+        self, incarnation_id: IncarnationId, session_id: SessionId, leases: Sequence[LeaseRef]
+    ) -> set[LeaseRef]:
+        """Move those of the leases that the incarnation still holds to its new session, and return them."""
+        parameters = {
+            "incarnation_id": incarnation_id,
+            "session_id": session_id,
+            "job_ids": [each.job_id for each in leases],
+            "tokens": [each.token for each in leases],
+        }
+        rows = await self._connection.execute(_ATTACH, parameters)
+        return {LeaseRef(row.job_id, row.token) for row in rows}
+
+    async def unseen_cancels(self, session_ids: Sequence[SessionId]) -> list[tuple[SessionId, LeaseRef]]:
+        """Return the leases of these sessions whose cancel is not acknowledged, in no order."""
+        rows = await self._connection.execute(_CANCELS_UNSEEN, {"session_ids": list(session_ids)})
+        return [(row.session_id, LeaseRef(row.job_id, row.token)) for row in rows]
+
+    async def request_cancel(self, job_id: JobId) -> None:
+        """Record that a leased job is to stop; nothing happens if that was recorded before."""
+        await self._connection.execute(_REQUEST_CANCEL, {"job_id": job_id})
+
+    async def record_cancels_seen(self, leases: Sequence[LeaseRef]) -> set[JobId]:
+        """Record that executors know of cancels; idempotent. Returns the jobs for which that was new."""
+        if not leases:
+            return set()
+        parameters = {"job_ids": [each.job_id for each in leases], "tokens": [each.token for each in leases]}
+        return {row.job_id for row in await self._connection.execute(_CANCELS_SEEN, parameters)}
+
+    async def beat(self, *, tolerance: timedelta) -> timedelta:
+        """Write the services' pulse and return how long there was none.
+
+        If that was longer than `tolerance`, all leases get the time back, in the same statement.
+        """
+        gap: timedelta = (await self._connection.execute(_PULSE, {"tolerance": tolerance})).one().gap
+        return gap

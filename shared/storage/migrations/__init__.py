@@ -1,0 +1,1 @@
+"""The database's history, one file a step; each step is frozen once it was released."""

@@ -1,0 +1,41 @@
+"""Removes what has expired, in bounded steps."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from shared.storage import guards
+from shared.storage.database import Connection
+
+# A key is never kept shorter than its job lives.
+_KEYS = sa.text(f"""
+delete from idempotency_keys k where (k.owner, k.job_type, k.key) in (
+    select k.owner, k.job_type, k.key from idempotency_keys k join jobs j using (job_id)
+    where k.expire_time < engine_time() and {guards.terminal()}
+    order by k.owner, k.job_type, k.key limit :limit for update of k skip locked)
+""")
+
+_UPLOADS = sa.text("""
+delete from uploads u where u.upload_id in (
+    select u.upload_id from uploads u
+    where u.create_time < engine_time() - cast(:age as interval)
+        and not exists (select from snapshots s where s.upload_id = u.upload_id)
+    order by u.upload_id limit :limit for update skip locked)
+""")
+
+
+class Retention:
+    """What nobody needs any more."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def remove_expired_keys(self, *, limit: int) -> int:
+        """Remove up to `limit` expired keys of jobs that have ended; the keys are free again."""
+        return (await self._connection.execute(_KEYS, {"limit": limit})).rowcount
+
+    async def remove_unused_uploads(self, *, age: timedelta, limit: int) -> int:
+        """Remove up to `limit` documents older than `age` that no job's input refers to."""
+        return (await self._connection.execute(_UPLOADS, {"age": age, "limit": limit})).rowcount

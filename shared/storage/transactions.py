@@ -1,0 +1,84 @@
+"""Transactions: all that one operation writes, or nothing of it.
+
+Lock order in every transaction: executor sessions, idempotency keys, jobs, dispatch rows, leases; within each
+by id. The dispatcher locks dispatch rows only, and waits for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from shared.domain.errors import PlatformUnavailable
+from shared.storage.artifacts import Artifacts
+from shared.storage.attempts import Attempts
+from shared.storage.creation import Creation
+from shared.storage.database import Connection, translated
+from shared.storage.dispatches import Dispatches
+from shared.storage.events import Events
+from shared.storage.idempotency import IdempotencyKeys
+from shared.storage.jobs import Jobs
+from shared.storage.leases import Leases
+from shared.storage.outgoing import OutgoingEvents
+from shared.storage.pieces import OutputPieces
+from shared.storage.retention import Retention
+from shared.storage.sessions import ExecutorSessions
+from shared.storage.snapshots import Snapshots
+from shared.storage.state_changes import StateChanges
+from shared.storage.uploads import Uploads
+
+
+class Transaction:
+    """One open transaction, with a repository for each table or idea."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.artifacts = Artifacts(connection)
+        self.attempts = Attempts(connection)
+        self.creation = Creation(connection)
+        self.dispatches = Dispatches(connection)
+        self.events = Events(connection)
+        self.idempotency = IdempotencyKeys(connection)
+        self.jobs = Jobs(connection)
+        self.leases = Leases(connection)
+        self.outgoing = OutgoingEvents(connection)
+        self.pieces = OutputPieces(connection)
+        self.retention = Retention(connection)
+        self.sessions = ExecutorSessions(connection)
+        self.snapshots = Snapshots(connection)
+        self.states = StateChanges(connection)
+        self.uploads = Uploads(connection)
+
+
+class Transactions:
+    """Opens transactions on one pool."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Transaction]:
+        """Open a transaction: a clean end commits it, an exception rolls it back.
+
+        Raises:
+            PlatformUnavailable: No connection could be had, or the commit got no answer; its outcome is
+                then unknown, so what was done must be safe to repeat.
+        """
+        with translated():
+            connection = await self._engine.connect()
+        try:
+            yield Transaction(Connection(connection))
+            with translated():
+                await connection.commit()
+        finally:
+            # Shielded: a cancel that comes meanwhile must not keep the connection from its pool.
+            await asyncio.shield(_release(connection))
+
+
+async def _release(connection: AsyncConnection) -> None:
+    """Give a connection back; what was not committed is rolled back, by the server if it is out of reach."""
+    with suppress(PlatformUnavailable), translated():
+        await connection.close()
