@@ -39,8 +39,12 @@ check: .venv/installed .venv-gen/installed ## Check format, lint, types, imports
 prove: .venv/installed ## Run the tests that take long: many jobs, many kills
 	$(BIN)/python -m pytest -m prove $(ARGS)
 
-check-deploy: ## Check deploy/ with the system's own tools
-	docker compose --file deploy/compose.yaml config --quiet
+check-deploy: .venv/installed ## Check deploy/ with tools that a machine may lack: docker with compose
+	$(BIN)/hadolint deploy/Dockerfile
+	@docker compose version >/dev/null 2>&1 || { \
+		echo "check-deploy: compose.yaml is not checked: docker with its compose plugin is missing" >&2; exit 1; }
+	BATON_TOKEN_SECRET=checked BATON_TOKEN=checked POSTGRES_PASSWORD=checked REDIS_PASSWORD=checked \
+		docker compose --file deploy/compose.yaml config --quiet
 
 proto: .venv-gen/installed ## Generate shared/gen from protos/
 	$(GEN)/python protos/generate.py
@@ -55,6 +59,7 @@ bench: .venv/installed ## Measure; ARGS="..." are passed on
 
 lock: ## Bring the locks up to date, with uv
 	$(UV_COMPILE) --upgrade pyproject.toml --extra embedded requirements/product.in -o requirements/product.lock
+	$(UV_COMPILE) --upgrade pyproject.toml requirements/image.in -o requirements/image.lock
 	$(UV_COMPILE) --upgrade requirements/dev.in -o requirements/dev.lock
 	$(UV_COMPILE) --upgrade requirements/gen.in -o requirements/gen.lock
 
