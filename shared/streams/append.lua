@@ -1,0 +1,33 @@
+-- Appends entries to lease streams of one queue and tells whoever listens.
+-- KEYS       the streams
+-- ARGV[1]    the group
+-- ARGV[2]    the channel of the hint
+-- ARGV[3]    the hint
+-- then for each stream: the number of its entries, and their payloads
+-- Returns for each stream 1 if it was missing and was made anew, else 0.
+local group = ARGV[1]
+local place = 4
+local missing = {}
+
+local function has_group(key)
+  for _, each in ipairs(redis.call('XINFO', 'GROUPS', key)) do
+    if each[2] == group then
+      return true
+    end
+  end
+  return false
+end
+
+for index, key in ipairs(KEYS) do
+  missing[index] = 1 - redis.call('EXISTS', key)
+  if missing[index] == 1 or not has_group(key) then
+    redis.call('XGROUP', 'CREATE', key, group, '0', 'MKSTREAM')
+  end
+  local count = tonumber(ARGV[place])
+  for payload = place + 1, place + count do
+    redis.call('XADD', key, '*', 'e', ARGV[payload])
+  end
+  place = place + 1 + count
+end
+redis.call('PUBLISH', ARGV[2], ARGV[3])
+return missing

@@ -1,0 +1,22 @@
+-- Writes how many leases one worker's executors could take from lease streams of one queue.
+-- KEYS       for each stream the hash of the demand
+-- ARGV[1]    the worker's replica
+-- ARGV[2]    for how many milliseconds this is fresh, by this server's clock
+-- then for each stream: the number
+-- Returns nothing. What other workers told and is no longer fresh is removed.
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local fresh = tonumber(ARGV[2])
+
+for index, key in ipairs(KEYS) do
+  local told = redis.call('HGETALL', key)
+  for field = 1, #told, 2 do
+    local expiry = string.match(told[field + 1], ':(%d+)$')
+    if not expiry or tonumber(expiry) <= now then
+      redis.call('HDEL', key, told[field])
+    end
+  end
+  redis.call('HSET', key, ARGV[1], string.format('%d:%.0f', ARGV[2 + index], now + fresh))
+  redis.call('PEXPIRE', key, fresh)
+end
+return false
