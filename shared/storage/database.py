@@ -30,6 +30,14 @@ COMMAND_SECONDS = 30.0
 POOL_WAIT_SECONDS = 5.0
 """A caller that gets no connection within this time is better told so than kept."""
 
+_SERVER_SETTINGS = {
+    # Compiling a plan costs more than any of our statements takes.
+    "jit": "off",
+    # Every hot statement goes by a key. A plan that was cached while the tables were nearly empty would
+    # otherwise go on reading them whole, until the next ANALYZE, however large they have become.
+    "enable_seqscan": "off",
+}
+
 
 @asynccontextmanager
 async def open_engine(database_url: str, *, pool_size: int) -> AsyncIterator[AsyncEngine]:
@@ -43,7 +51,7 @@ async def open_engine(database_url: str, *, pool_size: int) -> AsyncIterator[Asy
         connect_args={
             "timeout": CONNECT_SECONDS,
             "command_timeout": COMMAND_SECONDS,
-            "server_settings": {"jit": "off"},
+            "server_settings": _SERVER_SETTINGS,
         },
     )
     try:

@@ -176,6 +176,6 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.execute(
-        "drop table synthetic_results, knowledge_items, pulse, output_pieces, artifacts, job_events, attempts, "
-        "leases, executor_sessions, outbox"
+        "drop table synthetic_results, knowledge_items, pulse, output_pieces, artifacts, job_events, "
+        "attempts, leases, executor_sessions, outbox"
     )

@@ -1,0 +1,78 @@
+"""Hot statements go through their indexes, so that the backlog's size does not matter to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from shared.storage import dispatches, events, state_statements
+from shared.storage.transactions import Transaction, Transactions
+from tests.support.storage import STREAM, a_session, new_job, opened
+
+BACKLOG = 3_000
+
+
+async def a_backlog(transactions: Transactions) -> Sequence[Any]:
+    jobs = [new_job(owner=f"owner-{number % 20}") for number in range(BACKLOG)]
+    async with transactions.begin() as transaction:
+        await transaction.creation.create_jobs(jobs)
+    async with transactions.begin() as transaction:
+        await transaction.connection.execute(sa.text("analyze"))
+    return [job.job_id for job in jobs]
+
+
+async def plan(transaction: Transaction, statement: sa.Executable, parameters: dict[str, Any]) -> str:
+    explained = sa.text(f"explain {statement}")
+    rows = await transaction.connection.execute(explained, parameters)
+    return "\n".join(row[0] for row in rows)
+
+
+CASES: dict[str, tuple[sa.TextClause, dict[str, Any]]] = {
+    "which streams and owners wait": (dispatches._WAITING, {"streams": [], "owners": []}),
+    "lock due dispatches": (
+        dispatches._LOCK_DUE,
+        {"streams": [STREAM] * 3, "owners": ["owner-1", "owner-2", "owner-3"], "rooms": [8, 8, 8]},
+    ),
+    "which streams are unclaimed": (dispatches._UNCLAIMED, {"age": None}),
+}
+
+
+@pytest.mark.parametrize("case", list(CASES))
+async def test_the_dispatcher_never_reads_the_whole_backlog(database_url: str, case: str) -> None:
+    statement, parameters = CASES[case]
+    async with opened(database_url) as transactions:
+        await a_backlog(transactions)
+        async with transactions.begin() as transaction:
+            assert "Seq Scan on outbox" not in await plan(transaction, statement, parameters)
+
+
+async def test_a_claim_goes_by_keys_alone(database_url: str) -> None:
+    async with opened(database_url) as transactions:
+        job_ids = (await a_backlog(transactions))[:50]
+        session = await a_session(transactions)
+        parameters: dict[str, list[Any]] = {
+            "job_id": list(job_ids),
+            "attempt": [1] * 50,
+            "token": [f"1.{number}" for number in range(50)],
+            "session_id": [session.session_id] * 50,
+            "incarnation_id": [session.incarnation_id] * 50,
+            "executor_name": ["executor"] * 50,
+            "lease_seconds": [30.0] * 50,
+            "timeout_seconds": [60.0] * 50,
+            "grace_seconds": [3.0] * 50,
+        }
+        async with transactions.begin() as transaction:
+            text = await plan(transaction, state_statements.CLAIM, parameters)
+        for table in ("jobs", "outbox", "snapshots"):
+            assert f"Seq Scan on {table}" not in text
+
+
+async def test_watchers_read_events_by_key(database_url: str) -> None:
+    async with opened(database_url) as transactions:
+        job_ids = (await a_backlog(transactions))[:50]
+        parameters = {"job_ids": job_ids, "numbers": [0] * 50, "limit": 100}
+        async with transactions.begin() as transaction:
+            assert "Seq Scan on job_events" not in await plan(transaction, events._AFTER, parameters)
