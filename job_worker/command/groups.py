@@ -1,0 +1,32 @@
+"""What `job_worker` adds to the command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands that start this service's processes."""
+    app.command("executor")(executor_command)
+
+
+def executor_command(
+    queue: Annotated[list[str] | None, typer.Option(help="Serve only this queue; may be repeated.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="Serve only this group of queues.")] = None,
+    job_type: Annotated[list[str] | None, typer.Option(help="Serve only this job type.")] = None,
+    name: Annotated[str | None, typer.Option(help="A name for people; the machine's by default.")] = None,
+) -> None:
+    """Run jobs: take leases from ExecutionService, and hand results back."""
+    from job_worker.executor.app import run
+    from job_worker.executor.settings import ExecutorSettings
+    from shared.runtime import processes
+
+    told = {"serve_queues": queue, "serve_groups": group, "serve_job_types": job_type, "executor_name": name}
+
+    async def until_stopped() -> int:
+        settings = processes.begin(ExecutorSettings)
+        return await run(settings.model_copy(update={key: value for key, value in told.items() if value}))
+
+    raise typer.Exit(processes.run(until_stopped))

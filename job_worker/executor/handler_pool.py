@@ -1,0 +1,150 @@
+"""Keeps the handler processes alive and spreads attempts over them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+import structlog
+
+from job_worker.executor.handler_link import DiedAtStart, HandlerLink, Limits
+from job_worker.executor.held_lease import HeldLease
+from shared.gen.baton.internal.v1.handler_pipe_pb2 import HandlerFrame, Setup
+from shared.runtime.loops import Backoff, Loop, Timetable
+
+log = structlog.get_logger(__name__)
+
+_BACKOFF = Backoff(initial=timedelta(seconds=0.1), cap=timedelta(seconds=5))
+"""Between starts of a process that dies at its start."""
+
+
+class Listener(Protocol):
+    """Who is told what happens in handler processes."""
+
+    def heard(self, link: HandlerLink, frame: HandlerFrame) -> None: ...
+
+    def died(self, link: HandlerLink, exit_code: int) -> None:
+        """All that was inside is still in `link.inside`."""
+        ...
+
+    def not_started(self, held: HeldLease) -> None:
+        """No process could be started for a lease that must run alone."""
+        ...
+
+
+class HandlerPool:
+    """Some processes that are shared by all attempts, and one for each attempt that must be alone."""
+
+    def __init__(self, setup: Setup, *, processes: int) -> None:
+        self.limits = Limits()
+        self.ready = asyncio.Event()
+        self._setup = setup
+        self._processes = processes
+        self._listener: Listener | None = None
+        self._shared: list[HandlerLink] = []
+        self._alone: set[asyncio.Task[None]] = set()
+        self._alone_links: set[HandlerLink] = set()
+        self._waiting: deque[HeldLease] = deque()
+        self._uncertain = False
+
+    def listened_by(self, listener: Listener) -> None:
+        """Name the listener; once, before anything runs."""
+        self._listener = listener
+
+    def loops(self) -> Sequence[Loop]:
+        """One loop for each shared process; each step is one life of it."""
+        timetable = Timetable(idle=timedelta(0), transient=(DiedAtStart,), backoff=_BACKOFF)
+        return [
+            Loop(f"handler-process-{number}", self._live_once, timetable)
+            for number in range(1, self._processes + 1)
+        ]
+
+    def run(self, held: HeldLease) -> None:
+        """Start an attempt, at once or when a process is ready."""
+        if held.lease.run_alone:
+            task = asyncio.create_task(self._run_alone(held))
+            self._alone.add(task)
+            task.add_done_callback(self._alone.discard)
+            return
+        self._waiting.append(held)
+        self._assign()
+
+    def tell_uncertain(self, uncertain: bool) -> None:
+        """Tell all contexts whether their leases are uncertain."""
+        if uncertain != self._uncertain:
+            self._uncertain = uncertain
+            for link in self._links():
+                link.tell_uncertain(uncertain)
+
+    async def stop(self) -> None:
+        """End the processes of attempts that run alone; the shared ones end with their loops."""
+        tasks = list(self._alone)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _links(self) -> Iterator[HandlerLink]:
+        yield from self._shared
+        yield from self._alone_links
+
+    def _assign(self) -> None:
+        links = [link for link in self._shared if not link.killed]
+        while self._waiting and links:
+            held = self._waiting.popleft()
+            if _is_wanted(held):
+                min(links, key=lambda link: len(link.inside)).start(held, self.limits)
+
+    async def _live_once(self) -> bool:
+        link = await self._born(alone=False)
+        self._shared.append(link)
+        self.ready.set()
+        self._assign()
+        try:
+            exit_code = await link.listen(self._ear.heard)
+        finally:
+            self._shared.remove(link)
+        self._ear.died(link, exit_code)
+        return True
+
+    async def _run_alone(self, held: HeldLease) -> None:
+        try:
+            link = await self._born(alone=True)
+        except DiedAtStart as error:
+            log.warning("handler_process.died_at_start", job_id=held.lease.job_id, error=str(error))
+            self._ear.not_started(held)
+            return
+        self._alone_links.add(link)
+        try:
+            if not _is_wanted(held):
+                await link.close()
+                return
+            link.start(held, self.limits)
+            exit_code = await link.listen(self._ear.heard)
+        finally:
+            self._alone_links.remove(link)
+        self._ear.died(link, exit_code)
+
+    async def _born(self, *, alone: bool) -> HandlerLink:
+        link = await HandlerLink.spawn(self._setup, alone=alone)
+        try:
+            await link.until_ready()
+        except asyncio.CancelledError:
+            await link.close()
+            raise
+        link.tell_uncertain(self._uncertain)
+        log.info("handler_process.started", process_id=link.process_id, alone=alone)
+        return link
+
+    @property
+    def _ear(self) -> Listener:
+        if self._listener is None:
+            raise RuntimeError("nobody listens")
+        return self._listener
+
+
+def _is_wanted(held: HeldLease) -> bool:
+    return held.stop is None and held.report is None

@@ -1,0 +1,128 @@
+"""The leases that this executor holds, from their arrival until their end is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from shared.gen.baton.v1.execution_service_pb2 import Heartbeat, Lease, LeaseRef, OutputPiece, Report
+
+if TYPE_CHECKING:
+    from job_worker.executor.handler_link import HandlerLink
+
+LeaseKey = tuple[str, str]
+"""Job id and token, as they came."""
+
+
+class StopReason(Enum):
+    """Why a handler was told to stop."""
+
+    CANCEL = auto()
+    TIMEOUT = auto()
+    DRAINING = auto()
+    LOST = auto()
+
+
+@dataclass(slots=True, eq=False)
+class HeldLease:
+    """One lease.
+
+    Attributes:
+        number: Names the attempt between keeper and handler processes.
+        end_time: When the handler's time is up, by the event loop's clock.
+        link: The process that it is inside; None before and after.
+        stop: Why its handler was told to stop, if it was.
+        report: Its end, sent again until it is answered.
+        pieces: Those that the service has not stored yet.
+        alarm: Ends the handler's time, and after that its grace.
+    """
+
+    number: int
+    lease: Lease
+    ref: LeaseRef
+    end_time: float
+    document: bytes = b""
+    link: HandlerLink | None = None
+    stop: StopReason | None = None
+    report: Report | None = None
+    progress: tuple[int, str] | None = None
+    pieces: deque[OutputPiece] = field(default_factory=deque)
+    alarm: asyncio.TimerHandle | None = None
+    fetching: asyncio.Task[None] | None = None
+
+    @property
+    def key(self) -> LeaseKey:
+        return self.ref.job_id, self.ref.token
+
+    @property
+    def grace_seconds(self) -> float:
+        return self.lease.grace.ToTimedelta().total_seconds()
+
+    @property
+    def heartbeat_seconds(self) -> float:
+        return self.lease.heartbeat_interval.ToTimedelta().total_seconds()
+
+    def heartbeat(self) -> Heartbeat:
+        """A sign of life, with the latest progress if there is any."""
+        if self.progress is None:
+            return Heartbeat(lease=self.ref)
+        percent, message = self.progress
+        return Heartbeat(lease=self.ref, progress=percent, progress_message=message)
+
+    def set_alarm(self, alarm: asyncio.TimerHandle | None) -> None:
+        """Put another alarm in the place of the one that is set."""
+        if self.alarm is not None:
+            self.alarm.cancel()
+        self.alarm = alarm
+
+
+class LeaseBook:
+    """All leases that are held: by name, as the service speaks of them, and counted by queue."""
+
+    def __init__(self) -> None:
+        self._held: dict[LeaseKey, HeldLease] = {}
+        self._in_queue: Counter[str] = Counter()
+        self._last_number = 0
+        self.emptied = asyncio.Event()
+        self.emptied.set()
+
+    def __iter__(self) -> Iterator[HeldLease]:
+        return iter(list(self._held.values()))
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, held: HeldLease) -> bool:
+        return self._held.get(held.key) is held
+
+    def next_number(self) -> int:
+        self._last_number += 1
+        return self._last_number
+
+    def get(self, ref: Lease | LeaseRef) -> HeldLease | None:
+        return self._held.get((ref.job_id, ref.token))
+
+    def add(self, held: HeldLease) -> None:
+        self._held[held.key] = held
+        self._in_queue[held.lease.queue] += 1
+        self.emptied.clear()
+
+    def remove(self, ref: LeaseRef) -> HeldLease | None:
+        """Take a lease out, and return it; None if it is not there."""
+        held = self._held.pop((ref.job_id, ref.token), None)
+        if held is not None:
+            self._in_queue[held.lease.queue] -= 1
+        if not self._held:
+            self.emptied.set()
+        return held
+
+    def count(self, queue: str) -> int:
+        return self._in_queue[queue]
+
+    def unreported(self) -> Iterable[HeldLease]:
+        """Return the leases whose end has not been told."""
+        return [held for held in self._held.values() if held.report is None]

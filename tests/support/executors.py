@@ -1,0 +1,51 @@
+"""Executors for tests: in this process, and as a process of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from job_worker.executor.app import run
+from job_worker.executor.settings import ExecutorSettings
+
+QUICK: dict[str, Any] = {"progress_seconds": 0.05, "grace_seconds": 2.5, "reconnect_seconds_max": 0.2}
+
+
+@asynccontextmanager
+async def an_executor(address: str, **changes: Any) -> AsyncIterator[asyncio.Task[int]]:
+    """Run an executor's main process inside this one; its handler processes are real."""
+    told = {"serve_job_types": ("synthetic",), "executor_name": "under test", **QUICK, **changes}
+    running = asyncio.create_task(run(ExecutorSettings(execution_address=address, **told)))
+    try:
+        yield running
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+@asynccontextmanager
+async def an_executor_process(
+    address: str, *arguments: str, **environment: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run `baton executor`, and kill it at the end if it still runs."""
+    quick = {f"BATON_{name.upper()}": str(value) for name, value in QUICK.items()}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "shared.command.main",
+        "executor",
+        *(arguments or ("--job-type", "synthetic")),
+        env={**os.environ, **quick, "BATON_EXECUTION_ADDRESS": address, **environment},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
