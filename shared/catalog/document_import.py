@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from datetime import timedelta
 from typing import Annotated, Literal, Self
 from uuid import UUID
 
@@ -102,10 +103,12 @@ DEFINITION = JobDefinition(
     description="Reads plain text, Markdown, HTML or PDF into knowledge items.",
     domain=Domain.IMPORT,
     queue=QueueName("import"),
+    timeout=timedelta(seconds=300),
     input_model=DocumentImportInput,
     output_model=DocumentImportOutput,
     upload_field="upload_id",
-    projector="document_import",
+    projector="knowledge_items",
+    keep_output=False,  # its artifacts hold everything
 )
 
 

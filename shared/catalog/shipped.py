@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.catalog import synthetic
+from shared.catalog import document_import, synthetic
 from shared.catalog.definition import JobDefinition
 
-DEFINITIONS: Sequence[JobDefinition] = (synthetic.DEFINITION,)
+DEFINITIONS: Sequence[JobDefinition] = (synthetic.DEFINITION, document_import.DEFINITION)
