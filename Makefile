@@ -7,7 +7,7 @@ ARGS ?=
 
 BIN := .venv/bin
 GEN := .venv-gen/bin
-OURS := shared job_api job_worker tests protos
+OURS := shared job_api job_worker tests protos examples
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 LOCKED := --require-hashes --only-binary :all:
 UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --only-binary :all: \
