@@ -182,7 +182,8 @@ def test_a_watch_that_its_caller_leaves_is_cancelled_at_the_service() -> None:
     left = threading.Event()
 
     def until_cancelled(context: grpc.ServicerContext) -> None:
-        context.add_callback(left.set)
+        if not context.add_callback(left.set):  # it has ended already
+            left.set()
         left.wait(10)
 
     with connected(playing(([CREATED], until_cancelled))) as client:
