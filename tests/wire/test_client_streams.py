@@ -179,16 +179,17 @@ def test_a_watch_of_a_service_that_stays_away_is_given_up_in_time() -> None:
 
 
 def test_a_watch_that_its_caller_leaves_is_cancelled_at_the_service() -> None:
-    left = threading.Event()
+    watched, left = threading.Event(), threading.Event()
 
     def until_cancelled(context: grpc.ServicerContext) -> None:
-        if not context.add_callback(left.set):  # it has ended already
-            left.set()
+        context.add_callback(left.set)
+        watched.set()
         left.wait(10)
 
     with connected(playing(([CREATED], until_cancelled))) as client:
         updates = client.watch(JOB_ID)
         next(updates)
+        assert watched.wait(5)
         updates.close()  # type: ignore[attr-defined]
 
         assert left.wait(5)
