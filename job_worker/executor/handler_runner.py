@@ -13,6 +13,7 @@ import structlog
 from job_worker.executor.attempt_end import run_to_end
 from job_worker.executor.frame_pipe import GatheredFrames
 from job_worker.executor.handler import Document, JobContext
+from job_worker.executor.loop_watch import NOBODY, Culprit
 from job_worker.executor.piece_flow import PieceFlow
 from job_worker.executor.registry import RunnableJob
 from job_worker.executor.wording import fitted
@@ -40,6 +41,7 @@ class Attempt:
         self, work: Work, *, plain: bool, frames: GatheredFrames[HandlerFrame], standing: Standing
     ) -> None:
         self.number = work.number
+        self.name: Culprit = (work.lease.job_type, work.lease.job_id)
         self.plain = plain
         self.pieces = PieceFlow(work.piece_bytes_max)
         self._loop = asyncio.get_running_loop()
@@ -99,12 +101,11 @@ class HandlerRunner:
         for stop in frame.stops:
             self._stop(stop.number)
 
-    def whose(self, task: asyncio.Task[object] | None) -> int:
-        """Return the number of the attempt whose task this is; of the only one if there is one; else 0."""
-        numbers = [number for number, (_, _, own) in self._running.items() if own is task]
-        if not numbers and len(self._running) == 1:
-            numbers = list(self._running)
-        return numbers[0] if numbers else 0
+    def whose(self, task: asyncio.Task[object] | None) -> Culprit:
+        """Say whose task this is: if nobody's, that of the only attempt if there is one. For any thread."""
+        running = list(self._running.values())
+        found = [attempt for attempt, _, own in running if own is task] or [each[0] for each in running]
+        return found[0].name if len(found) == 1 else NOBODY
 
     def _start(self, work: Work) -> None:
         job = self._jobs[JobType(work.lease.job_type)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from typing import cast
 from job_worker.executor import registry
 from job_worker.executor.frame_pipe import FramePipe, GatheredFrames
 from job_worker.executor.handler_runner import HandlerRunner
-from job_worker.executor.loop_watch import LoopWatch
+from job_worker.executor.loop_watch import Culprit, LoopWatch
 from job_worker.executor.registry import RunnableJob
 from shared.catalog import catalog
 from shared.domain.identity import JobType
@@ -60,9 +59,9 @@ def _configure_logs(setup: Setup) -> None:
 
 
 def _watch_loop(runner: HandlerRunner, frames: GatheredFrames[HandlerFrame]) -> None:
-    def told(lag_seconds: float, task: asyncio.Task[object] | None) -> None:
+    def told(lag_seconds: float, culprit: Culprit) -> None:
         loop_lag = frames.frame().loop_lag
         loop_lag.lag.FromTimedelta(timedelta(seconds=lag_seconds))
-        loop_lag.number = runner.whose(task)
+        loop_lag.job_type, loop_lag.job_id = culprit
 
-    LoopWatch(told)
+    LoopWatch(whose=runner.whose, told=told)

@@ -3,9 +3,9 @@
 The service is authoritative. What the keeper holds is a belief, and each message about a lease carries its
 token, so a wrong belief changes nothing there. The keeper promises that each lease that it took ends in
 exactly one report, sent again until it is answered, unless the service says that the lease is lost. If this
-process dies, all of it is gone: heartbeats stop, and the service gives the jobs to others. If a handler process
-dies or is killed, the keeper gives back what was inside. If the service is away, handlers go on and reports
-wait, bounded by the credits.
+process dies, all of it is gone: heartbeats stop, and the service gives the jobs to others. If a handler
+process dies or is killed, the keeper gives back what was inside. If the service is away, handlers go on and
+reports wait, bounded by the credits.
 
 All of it runs on one event loop, in methods that never wait; no handler does.
 """
@@ -133,7 +133,7 @@ class Keeper:
         for end in frame.ends:
             self._ended(link, end)
         if frame.HasField("loop_lag"):
-            _log_lag(link, frame.loop_lag)
+            _log_lag(frame.loop_lag)
 
     def died(self, link: HandlerLink, exit_code: int) -> None:
         """Report all attempts that a process took with it."""
@@ -283,11 +283,6 @@ class Keeper:
         return held if held is not None and held in self._book else None
 
 
-def _log_lag(link: HandlerLink, lag: LoopLag) -> None:
-    culprit = link.inside.get(lag.number)
-    log.warning(
-        "handler.loop_blocked",
-        job_type=culprit.lease.job_type if culprit else "",
-        job_id=culprit.lease.job_id if culprit else "",
-        lag_s=round(lag.lag.ToTimedelta().total_seconds(), 3),
-    )
+def _log_lag(lag: LoopLag) -> None:
+    lag_s = round(lag.lag.ToTimedelta().total_seconds(), 3)
+    log.warning("handler.loop_blocked", job_type=lag.job_type, job_id=lag.job_id, lag_s=lag_s)

@@ -121,7 +121,7 @@ def _entered(context: JobContext, ledger: str) -> Iterator[None]:
 
 
 def _enter(context: JobContext, ledger: str, phase: str) -> None:
-    """Append `job_id attempt token phase`: one small write in append mode, so that processes may share a file."""
+    """Append `job_id attempt token phase`, in one small write, so that processes may share a file."""
     if not ledger:
         return
     line = f"{context.job_id} {context.attempt} {context.token} {phase}\n".encode()

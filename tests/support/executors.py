@@ -14,6 +14,16 @@ from job_worker.executor.settings import ExecutorSettings
 
 QUICK: dict[str, Any] = {"progress_seconds": 0.05, "grace_seconds": 2.5, "reconnect_seconds_max": 0.2}
 
+_COMMAND = """
+import typer
+from job_worker.command.groups import register
+app = typer.Typer(pretty_exceptions_enable=False)
+app.callback()(lambda: None)
+register(app)
+app()
+"""
+"""`baton`, in an image that holds `job_worker` only."""
+
 
 @asynccontextmanager
 async def an_executor(address: str, **changes: Any) -> AsyncIterator[asyncio.Task[int]]:
@@ -24,8 +34,7 @@ async def an_executor(address: str, **changes: Any) -> AsyncIterator[asyncio.Tas
         yield running
     finally:
         running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
+        await asyncio.wait({running})
 
 
 @asynccontextmanager
@@ -36,8 +45,8 @@ async def an_executor_process(
     quick = {f"BATON_{name.upper()}": str(value) for name, value in QUICK.items()}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-m",
-        "shared.command.main",
+        "-c",
+        _COMMAND,
         "executor",
         *(arguments or ("--job-type", "synthetic")),
         env={**os.environ, **quick, "BATON_EXECUTION_ADDRESS": address, **environment},

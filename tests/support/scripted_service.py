@@ -50,6 +50,13 @@ def ref(lease: pb.Lease) -> pb.LeaseRef:
     return pb.LeaseRef(job_id=lease.job_id, token=lease.token)
 
 
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for what another process does, of which no event tells."""
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while not condition():  # noqa: ASYNC110 - the other process has no event of ours
+            await asyncio.sleep(0.01)
+
+
 class ScriptedSession:
     """One stream: everything that was received, and what to send."""
 
@@ -60,6 +67,7 @@ class ScriptedSession:
         self.ended = asyncio.Event()
         self._context = context
         self._changed = asyncio.Condition()
+        self._writing = asyncio.Lock()  # gRPC takes one write at a time
         self._status: grpc.StatusCode | None = None
         self._finished = asyncio.Event()
 
@@ -67,7 +75,7 @@ class ScriptedSession:
         await self.send(welcome=pb.Welcome(session_id=str(uuid4()), **fields))
 
     async def send(self, **fields: Any) -> None:
-        await self._context.write(pb.OpenSessionResponse(**fields))
+        await self._write(pb.OpenSessionResponse(**fields))
 
     async def grant(self, *leases: pb.Lease) -> None:
         await self.send(leases=leases)
@@ -117,6 +125,7 @@ class ScriptedSession:
         finishing = asyncio.create_task(self._finished.wait())
         try:
             await asyncio.wait({reading, finishing}, return_when=asyncio.FIRST_COMPLETED)
+            await self._writing.acquire()  # for ever: the end is the last word
             if self._status is not None:
                 await self._context.abort(self._status, "as the test says")
         finally:
@@ -139,6 +148,10 @@ class ScriptedSession:
         for piece in frame.pieces:
             response.pieces_recorded.add(lease=piece.lease, number=piece.number)
         if response.ByteSize():
+            await self._write(response)
+
+    async def _write(self, response: pb.OpenSessionResponse) -> None:
+        async with self._writing:
             await self._context.write(response)
 
 
@@ -162,7 +175,7 @@ class ScriptedService(pb_grpc.ExecutionServiceServicer):
         await session.welcome(**fields)
         return session
 
-    async def OpenSession(self, request_iterator: Any, context: Any) -> None:
+    async def OpenSession(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         first = await context.read()
         session = ScriptedSession(first.hello, context, answering=self.answering)
         self._sessions.put_nowait(session)
@@ -179,6 +192,12 @@ class ScriptedService(pb_grpc.ExecutionServiceServicer):
             yield pb.GetSnapshotResponse(input_chunk=part)
         for part in _parts(document):
             yield pb.GetSnapshotResponse(document_chunk=part)
+
+    async def ReportResult(self, request: pb.ReportResultRequest, context: Any) -> pb.ReportResultResponse:
+        raise NotImplementedError
+
+    async def ReportFailure(self, request: pb.ReportFailureRequest, context: Any) -> pb.ReportFailureResponse:
+        raise NotImplementedError
 
 
 def _parts(content: bytes, size: int = 64 * 1024) -> Sequence[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,32 +13,55 @@ from tests.support.drill_jobs.definitions import Answer, Drill
 
 
 async def async_drill(context: JobContext, given: Drill) -> Answer:
-    match given.do:
-        case "crash":
-            raise RuntimeError("secret internals")
-        case "fail":
-            raise HandlerFailure(
-                "PROVIDER_RATE_LIMIT", "come back later", timedelta(seconds=7), internal_message="429"
-            )
-        case "fail without a code":
-            raise HandlerFailure("oops", "what?")
-        case "stop itself":
-            raise asyncio.CancelledError
-        case "exit":
-            raise SystemExit(3)
-        case "answer nonsense":
-            return Answer.model_construct(text=5, number="five")
-        case "build nonsense":
-            return Answer.model_validate({"text": "x", "number": "many"})
-        case "answer too much":
-            return Answer(text="x" * 2_000_000)
-        case "emit too much":
-            await context.emit("x" * 70_000)
-        case "wait for doubt":
-            return await _wait_for_doubt(context, given)
-        case "hold the loop":
-            time.sleep(1.5)  # noqa: ASYNC251 - it is what this drill is about
+    return await ASYNC[given.do](context, given)
+
+
+async def _answer(context: JobContext, given: Drill) -> Answer:
     return Answer(text=_seen(context))
+
+
+async def _crash(context: JobContext, given: Drill) -> Answer:
+    raise RuntimeError("secret internals")
+
+
+async def _fail(context: JobContext, given: Drill) -> Answer:
+    raise HandlerFailure(
+        "PROVIDER_RATE_LIMIT", "come back later", timedelta(seconds=7), internal_message="429"
+    )
+
+
+async def _fail_without_a_code(context: JobContext, given: Drill) -> Answer:
+    raise HandlerFailure("oops", "what?")
+
+
+async def _stop_itself(context: JobContext, given: Drill) -> Answer:
+    raise asyncio.CancelledError
+
+
+async def _exit(context: JobContext, given: Drill) -> Answer:
+    raise SystemExit(3)
+
+
+async def _answer_nonsense(context: JobContext, given: Drill) -> Answer:
+    return Answer.model_construct(text=5, number="five")  # type: ignore[arg-type]
+
+
+async def _build_nonsense(context: JobContext, given: Drill) -> Answer:
+    return Answer.model_validate({"text": "x", "number": "many"})
+
+
+async def _answer_too_much(context: JobContext, given: Drill) -> Answer:
+    return Answer(text="x" * 2_000_000)
+
+
+async def _emit_too_much(context: JobContext, given: Drill) -> Answer:
+    await context.emit("x" * 70_000)
+    return Answer(text="")
+
+
+async def _hold_the_loop(context: JobContext, given: Drill) -> Answer:
+    time.sleep(1.5)  # noqa: ASYNC251 - it is what this drill is about
+    return Answer(text="")
 
 
 async def _wait_for_doubt(context: JobContext, given: Drill) -> Answer:
@@ -88,6 +111,20 @@ def _wait_for_cancel_quietly(context: JobContext) -> None:
         time.sleep(0.01)
 
 
+ASYNC: Mapping[str, Callable[[JobContext, Drill], Awaitable[Answer]]] = {
+    "answer": _answer,
+    "crash": _crash,
+    "fail": _fail,
+    "fail without a code": _fail_without_a_code,
+    "stop itself": _stop_itself,
+    "exit": _exit,
+    "answer nonsense": _answer_nonsense,
+    "build nonsense": _build_nonsense,
+    "answer too much": _answer_too_much,
+    "emit too much": _emit_too_much,
+    "hold the loop": _hold_the_loop,
+    "wait for doubt": _wait_for_doubt,
+}
 PLAIN: Mapping[str, Callable[[JobContext], None]] = {
     "wait for cancel": _wait_for_cancel,
     "emit many": _emit_many,

@@ -408,9 +408,12 @@ class LoopLag(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     LAG_FIELD_NUMBER: _builtins.int
-    NUMBER_FIELD_NUMBER: _builtins.int
-    number: _builtins.int
-    """The attempt that held it; 0 if it was not seen."""
+    JOB_TYPE_FIELD_NUMBER: _builtins.int
+    JOB_ID_FIELD_NUMBER: _builtins.int
+    job_type: _builtins.str
+    """Type of the job whose handler held it, which may have ended since; empty if it was not seen."""
+    job_id: _builtins.str
+    """Id of that job; empty if it was not seen."""
     @_builtins.property
     def lag(self) -> _duration_pb2.Duration:
         """How long."""
@@ -419,11 +422,12 @@ class LoopLag(_message.Message):
         self,
         *,
         lag: _duration_pb2.Duration | None = ...,
-        number: _builtins.int = ...,
+        job_type: _builtins.str = ...,
+        job_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lag", b"lag"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lag", b"lag", "number", b"number"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job_id", b"job_id", "job_type", b"job_type", "lag", b"lag"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,1 @@
+"""A user's package with everything wrong that a start can tell."""
