@@ -1,0 +1,35 @@
+"""The commands that this service brings to `baton`. What they need is imported once one of them runs."""
+
+from __future__ import annotations
+
+import typer
+
+from job_api.command.cancelling import cancel
+from job_api.command.demo import demo
+from job_api.command.options import EXIT_CODES
+from job_api.command.reading import get_job, list_jobs
+from job_api.command.submitting import submit
+from job_api.command.watching import watch
+
+
+def register(app: typer.Typer) -> None:
+    """Add this service's commands."""
+    app.command("api")(api)
+    app.command("submit", epilog=EXIT_CODES)(submit)
+    app.command("get", epilog=EXIT_CODES)(get_job)
+    app.command("list", epilog=EXIT_CODES)(list_jobs)
+    app.command("watch", epilog=EXIT_CODES)(watch)
+    app.command("cancel", epilog=EXIT_CODES)(cancel)
+    app.command("demo")(demo)
+
+
+def api() -> None:
+    """Run JobControl, with the loops that dispatch, sweep and reap; settings come from BATON_*."""
+    from job_api import app
+    from job_api.settings import ApiSettings
+    from shared.runtime.processes import begin, run
+
+    async def until_stopped() -> None:
+        await app.run(begin(ApiSettings))
+
+    raise typer.Exit(run(until_stopped))

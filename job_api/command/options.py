@@ -1,0 +1,41 @@
+"""Options that all commands about jobs have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from job_api.client import Client
+
+DEFAULT_ADDRESS = "127.0.0.1:7410"
+
+Address = Annotated[
+    str, typer.Option(envvar="BATON_CONTROL_ADDRESS", help="Where JobControl listens, host:port.")
+]
+Token = Annotated[
+    str | None,
+    typer.Option(envvar="BATON_TOKEN", show_envvar=True, help="Bearer token that says who calls."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for scripts; JSON lines while watching.")]
+
+EXIT_CODES = """\b
+Exit codes:
+  0    done; of a watched job: SUCCEEDED
+  1    the watched job ended FAILED or CANCELLED
+  2    the command line, a file or the input is not valid
+  3    there is no such job for this caller
+  4    a conflict: with the job's state, or the key has other content
+  5    the service is out of reach or late; it is safe to try again
+  6    the token is missing, not valid, or does not allow it
+  7    a limit of the owner is reached
+  8    anything else that the service said
+  130  Ctrl-C; a watched job goes on
+"""
+
+
+def connect(address: str, token: str | None) -> Client:
+    from job_api.client import Client
+
+    return Client(address, token=token or None)

@@ -1,0 +1,120 @@
+"""`baton get` and `baton list`."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from job_api.command import show
+from job_api.command.exits import ending, invalid
+from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
+
+if TYPE_CHECKING:
+    from job_api.client import Client, JobId, JobState
+
+_PAGE_SIZE_MAX = 1_000
+
+
+def get_job(
+    job_id: Annotated[UUID, typer.Argument(metavar="ID", help="The job.")],
+    *,
+    with_attempts: Annotated[bool, typer.Option("--attempts", help="Its attempts too.")] = False,
+    with_artifacts: Annotated[
+        bool, typer.Option("--artifacts", help="Its artifacts too; with their content in JSON.")
+    ] = False,
+    with_output: Annotated[bool, typer.Option("--output", help="Its output too.")] = False,
+    as_json: AsJson = False,
+    address: Address = DEFAULT_ADDRESS,
+    token: Token = None,
+) -> None:
+    """Show a job."""
+    with ending(), connect(address, token) as client:
+        from job_api.client import JobId
+
+        parts = _Parts(with_attempts, with_artifacts, with_output)
+        if as_json:
+            show.document(parts.as_json(client, JobId(job_id)))
+        else:
+            parts.print(client, JobId(job_id))
+
+
+class _Parts:
+    """What is to be shown of a job besides itself."""
+
+    def __init__(self, attempts: bool, artifacts: bool, output: bool) -> None:
+        self._attempts = attempts
+        self._artifacts = artifacts
+        self._output = output
+
+    def as_json(self, client: Client, job_id: JobId) -> dict[str, Any]:
+        told = client.get(job_id).to_json()
+        if self._attempts:
+            told["attempts"] = [each.to_json() for each in client.attempts(job_id)]
+        if self._artifacts:
+            told["artifacts"] = [each.to_json() for each in client.artifacts(job_id, content=True)]
+        if self._output:
+            told["output"] = client.output(job_id)
+        return told
+
+    def print(self, client: Client, job_id: JobId) -> None:
+        show.job(client.get(job_id))
+        if self._attempts:
+            show.line("")
+            show.attempts(list(client.attempts(job_id)))
+        if self._artifacts:
+            show.line("")
+            show.artifacts(list(client.artifacts(job_id)))
+        if self._output:
+            show.line("")
+            show.document(client.output(job_id))
+
+
+def list_jobs(
+    *,
+    state: Annotated[
+        list[str] | None, typer.Option(help="Only jobs in this state; may be given several times.")
+    ] = None,
+    job_type: Annotated[str, typer.Option("--type", help="Only jobs of this type.")] = "",
+    label: Annotated[list[str] | None, typer.Option(help="Only jobs with this label, KEY=VALUE.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    as_json: AsJson = False,
+    address: Address = DEFAULT_ADDRESS,
+    token: Token = None,
+) -> None:
+    """List jobs, newest first."""
+    states = [_state(each) for each in state or ()]
+    with ending(), connect(address, token) as client:
+        found = client.list(
+            states=states,
+            job_type=job_type,
+            labels=labels_of(label or ()),
+            page_size=min(limit, _PAGE_SIZE_MAX),
+        )
+        jobs = list(islice(found, limit))
+    if as_json:
+        show.document([each.to_json() for each in jobs])
+    else:
+        show.jobs(jobs)
+
+
+def labels_of(texts: list[str] | tuple[()]) -> dict[str, str]:
+    """Read KEY=VALUE; ends the command if one is not of that form."""
+    labels = dict[str, str]()
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise invalid(f"a label is KEY=VALUE, not {text!r}")
+        labels[key] = value
+    return labels
+
+
+def _state(text: str) -> JobState:
+    from job_api.client import JobState
+
+    try:
+        return JobState[text.upper()]
+    except KeyError:
+        raise invalid(f"there is no state {text!r}; the states are {', '.join(JobState)}") from None

@@ -1,0 +1,132 @@
+"""What commands print: JSON for scripts, tables and lines for people.
+
+Colours are for terminals only, and for no one who sets NO_COLOR; rich sees to both.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from job_api.client import ArtifactView, AttemptView, JobError, JobView
+
+_STYLES = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow", "RUNNING": "cyan"}
+_WIDTH_WITHOUT_TERMINAL = 200
+"""Lines in files and pipes are for grep, so tables are not squeezed there."""
+
+
+@cache
+def console() -> Console:
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
+    return Console(highlight=False, markup=False, emoji=False, width=width)
+
+
+def line(text: str, *, style: str | None = None) -> None:
+    console().print(text, style=style, soft_wrap=True)
+
+
+def document(value: Any) -> None:
+    """Print a value as one indented JSON document."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def json_line(value: Any) -> None:
+    """Print a value as one line, at once: who reads it may be waiting."""
+    print(json.dumps(value, ensure_ascii=False), flush=True)
+
+
+def job(view: JobView) -> None:
+    """Print what there is to say of a job, a line for each thing."""
+    error = view.error or view.last_attempt_error
+    told = {
+        "job": f"{view.job_id}",
+        "type": f"{view.job_type}, queue {view.queue}, priority {view.priority}",
+        "owner": view.owner,
+        "state": f"{view.state}",
+        "progress": _progress(view),
+        "attempt": _attempt(view),
+        "created": _time(view.create_time),
+        "started": _time(view.start_time),
+        "finished": _time(view.finish_time),
+        "error": _error(error),
+        "cancel": _cancel(view),
+        "artifacts": f"{view.artifact_count or ''}",
+        "about": f"{view.target.type} {view.target.id}" if view.target else "",
+        "labels": ", ".join(f"{key}={value}" for key, value in sorted(view.labels.items())),
+        "origin": f"{view.origin_job_id or ''}",
+    }
+    for name, value in told.items():
+        if value:
+            line(f"{name:<10} {value}", style=_STYLES.get(value) if name == "state" else None)
+
+
+def jobs(views: list[JobView]) -> None:
+    """Print a table of jobs."""
+    rows = [
+        (f"{view.job_id}", view.job_type, f"{view.state}", f"{view.progress} %", f"{view.attempt}",
+         _time(view.create_time), _error(view.error))
+        for view in views
+    ]  # fmt: skip
+    table(("job", "type", "state", "progress", "attempt", "created", "error"), rows)
+
+
+def attempts(views: list[AttemptView]) -> None:
+    rows = [
+        (f"{view.number}", f"{view.outcome or 'running'}", view.executor_name, _time(view.start_time),
+         _time(view.end_time), _error(view.error))
+        for view in views
+    ]  # fmt: skip
+    table(("attempt", "outcome", "executor", "started", "ended", "error"), rows)
+
+
+def artifacts(views: list[ArtifactView]) -> None:
+    table(("ordinal", "artifact", "id"), [(f"{view.ordinal}", view.type, view.artifact_id) for view in views])
+
+
+def table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows under their columns; cells are plain text, whatever they hold."""
+    from rich.table import Table
+    from rich.text import Text
+
+    rendered = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        rendered.add_column(column, overflow="fold")
+    for row in rows:
+        rendered.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    console().print(rendered)
+
+
+def _progress(view: JobView) -> str:
+    note = f" {view.progress_message}" if view.progress_message else ""
+    return f"{view.progress} %{note}" if view.attempt else ""
+
+
+def _attempt(view: JobView) -> str:
+    if not view.attempt:
+        return f"waits until {_time(view.next_attempt_time)}" if view.next_attempt_time else ""
+    due = f", the next one at {_time(view.next_attempt_time)}" if view.next_attempt_time else ""
+    return f"{view.attempt} ({view.failure_count} failed, {view.loss_count} lost){due}"
+
+
+def _error(error: JobError | None) -> str:
+    return f"{error.code}: {error.message}" if error else ""
+
+
+def _cancel(view: JobView) -> str:
+    if view.cancellation is None:
+        return ""
+    forced = ", forced" if view.cancellation.forced else ""
+    return f"requested {_time(view.cancellation.request_time)}{forced}"
+
+
+def _time(time: datetime | None) -> str:
+    return f"{time.astimezone():%Y-%m-%d %H:%M:%S}" if time else ""
