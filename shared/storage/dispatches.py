@@ -32,8 +32,15 @@ class Dispatch:
 _PENDING = "o.event_type = 'job.dispatch' and o.state = 'pending'"
 _DELIVERED = "o.event_type = 'job.dispatch' and o.state = 'delivered'"
 
+
+def _first_owner(stream_of: str, condition: str) -> str:
+    return f"""(
+        select o.owner from outbox o where {_PENDING} and o.stream = {stream_of}.stream and {condition}
+        order by o.owner limit 1)"""
+
+
 # Steps through the index from one stream to the next, and in each from one owner to the next, so that the
-# cost grows with streams and owners and not with the backlog.
+# cost grows with streams and owners and not with the backlog. Behind the last owner comes the first one.
 _WAITING = sa.text(f"""
 with recursive stream as (
     (select o.stream from outbox o where {_PENDING} order by o.stream limit 1)
@@ -45,15 +52,15 @@ served as (
     select * from unnest(cast(:streams as text[]), cast(:owners as text[])) as v(stream, owner)
 ),
 owner as (
-    select s.stream, 1 as place, (
-        select o.owner from outbox o
-        where {_PENDING} and o.stream = s.stream and (v.owner is null or o.owner > v.owner)
-        order by o.owner limit 1) as owner
+    select s.stream, 1 as place, v.owner as served, coalesce(
+        {_first_owner("s", "(v.owner is null or o.owner > v.owner)")},
+        {_first_owner("s", "o.owner <= v.owner")}) as owner
     from stream s left join served v using (stream) where s.stream is not null
     union all
-    select w.stream, w.place + 1, (
-        select o.owner from outbox o where {_PENDING} and o.stream = w.stream and o.owner > w.owner
-        order by o.owner limit 1)
+    select w.stream, w.place + 1, w.served, case when w.owner <= w.served
+        then {_first_owner("w", "o.owner > w.owner and o.owner <= w.served")}
+        else coalesce(
+            {_first_owner("w", "o.owner > w.owner")}, {_first_owner("w", "o.owner <= w.served")}) end
     from owner w where w.owner is not null and w.place < {OWNERS_PER_STREAM_MAX}
 )
 select stream, array_agg(owner order by place) filter (where owner is not null) as owners
@@ -123,18 +130,18 @@ class Dispatches:
     async def waiting_owners(
         self, served: Mapping[StreamName, Owner]
     ) -> Mapping[StreamName, Sequence[Owner]]:
-        """Return the streams with pending rows, each with the owners of those behind the one served last.
+        """Return the streams with pending rows, each with the owners of those in the order of their turns.
 
         Args:
-            served: The owner whose turn it was last, by stream. A stream not named begins with its first
-                owner; one whose owners have all had their turn comes back with none.
+            served: The owner whose turn it was last, by stream; the next one by name begins. A stream not
+                named begins with its first owner.
 
         Returns:
-            At most `OWNERS_PER_STREAM_MAX` owners for each stream, by name.
+            For each stream 1 to `OWNERS_PER_STREAM_MAX` owners, each once.
         """
         parameters = {"streams": list(served), "owners": list(served.values())}
         rows = await self._connection.execute(_WAITING, parameters)
-        return {row.stream: row.owners or [] for row in rows}
+        return {row.stream: row.owners for row in rows if row.owners}
 
     async def lock_due(
         self, owners: Mapping[StreamName, Sequence[Owner]], room: Mapping[StreamName, int]

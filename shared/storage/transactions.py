@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from shared.domain.errors import PlatformUnavailable
@@ -29,6 +31,10 @@ from shared.storage.sessions import ExecutorSessions
 from shared.storage.snapshots import Snapshots
 from shared.storage.state_changes import StateChanges
 from shared.storage.uploads import Uploads
+
+_END_IF_SILENT = sa.text(
+    "select set_config('idle_in_transaction_session_timeout', cast(:milliseconds as text), true)"
+)
 
 
 class Transaction:
@@ -51,6 +57,14 @@ class Transaction:
         self.snapshots = Snapshots(connection)
         self.states = StateChanges(connection)
         self.uploads = Uploads(connection)
+
+    async def end_if_silent(self, silence: timedelta) -> None:
+        """Have the database end this transaction if nothing is asked in it for so long: its process froze.
+
+        Others wait for what it has locked, or skip it, for no longer than this.
+        """
+        milliseconds = str(silence // timedelta(milliseconds=1))
+        await self.connection.execute(_END_IF_SILENT, {"milliseconds": milliseconds})
 
 
 class Transactions:
