@@ -1,0 +1,153 @@
+"""Tells Redis which attempts wait, so that executors' sessions find them.
+
+Who is authoritative: the dispatch row in Postgres. It exists exactly while its job waits for an executor, and
+the claim that removes it is what grants a lease. A stream entry only says "look here".
+
+What is promised: every due row is in its stream sooner or later, at least once, as long as there is room. A
+stream is filled to a mark that follows what executors could take now. So Redis holds the head of each queue
+and Postgres the rest, a priority still means something in a long backlog, and owners take turns at the head:
+within an owner the more urgent goes first, then the oldest due.
+
+What happens when each part fails:
+
+- The dispatcher dies, or the commit fails, between append and commit: the rows are pending as before and are
+  appended again. The claim refuses the entry that comes second.
+- Redis is away, or full: the transaction rolls back, and the rows wait. Nothing is counted against them.
+- Redis has lost a stream: that is seen here, or by the sweep, and its rows are pending again at once.
+- Postgres is away: the step fails and is tried again; the streams run dry meanwhile.
+- The process freezes while it holds rows: the database ends the transaction, and another dispatcher goes on.
+
+Dispatchers never wait for each other or for a claim: rows that somebody holds are skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import structlog
+
+from shared.domain.errors import PlatformUnavailable
+from shared.domain.identity import Owner, StreamName
+from shared.storage.dispatches import OWNERS_PER_STREAM_MAX, Dispatch
+from shared.storage.transactions import Transaction, Transactions
+from shared.streams.lease_streams import Depth, LeaseStreams
+
+log = structlog.get_logger(__name__)
+
+MARK_MIN = 8
+"""A stream is filled at least so far, so that the first executor that comes finds work there."""
+
+MARK_MAX = 4_096
+"""No stream is filled beyond this, whatever executors say: some 500 KB of Redis."""
+
+ROWS_PER_STEP_MAX = 1_000
+"""Rows that one transaction locks and appends, all streams together: tens of milliseconds of locks."""
+
+PUT_BACK_MAX = 5_000
+"""Rows of lost streams that one transaction takes back; above `MARK_MAX`, so that one pass is enough."""
+
+TRANSACTION_SECONDS = 10.0
+"""Longest transaction. Several times the longest wait for Redis (2 s), which it holds row locks through."""
+
+NOW = timedelta(0)
+
+
+class OutboxDispatcher:
+    """Delivers at least once: a crash between append and commit appends the batch again."""
+
+    def __init__(self, transactions: Transactions, streams: LeaseStreams) -> None:
+        self._transactions = transactions
+        self._streams = streams
+        self._served: dict[StreamName, Owner] = {}
+
+    async def step(self) -> bool:
+        """Fill every stream that has room; return True if rows were delivered and more may wait for room.
+
+        Raises:
+            PlatformUnavailable: Postgres or Redis is away. What was appended is appended again later.
+        """
+        try:
+            async with asyncio.timeout(TRANSACTION_SECONDS), self._transactions.begin() as transaction:
+                return await self._fill(transaction)
+        except TimeoutError as error:
+            raise PlatformUnavailable("database") from error
+
+    async def _fill(self, transaction: Transaction) -> bool:
+        owners = await transaction.dispatches.waiting_owners(self._served)
+        if not owners:
+            self._served.clear()
+            return False
+        depths = await self._streams.depths(owners)
+        await transaction.end_if_silent(timedelta(seconds=TRANSACTION_SECONDS))
+        await _take_back(transaction, [stream for stream, depth in depths.items() if depth.length is None])
+        room = _room(depths)
+        rows = await transaction.dispatches.lock_due(owners, room)
+        self._served = _last_served(self._served, owners, room, rows)
+        if not rows:
+            return False
+        # Made anew after the look above: what was in them is pending again, but not the rows of this batch,
+        # which are not delivered yet.
+        await _take_back(transaction, sorted(await self._streams.append(rows) - _missing(depths)))
+        await transaction.dispatches.mark_delivered([each.outbox_id for each in rows])
+        return _more_may_wait(owners, room, rows)
+
+
+async def _take_back(transaction: Transaction, lost: Sequence[StreamName]) -> None:
+    """Make the rows of streams that Redis has lost pending again; a stream that is new has none."""
+    count = await transaction.dispatches.put_back(lost, age=NOW, limit=PUT_BACK_MAX)
+    if count:
+        log.warning("lease_stream.lost", streams=list(lost), rows=count)
+
+
+def _missing(depths: Mapping[StreamName, Depth]) -> frozenset[StreamName]:
+    return frozenset(stream for stream, depth in depths.items() if depth.length is None)
+
+
+def _room(depths: Mapping[StreamName, Depth]) -> Mapping[StreamName, int]:
+    """How many rows each stream may get now; a step's limit is shared in proportion, at least one each."""
+    wanted = {stream: _mark(depth) - (depth.length or 0) for stream, depth in depths.items()}
+    wanted = {stream: room for stream, room in wanted.items() if room > 0}
+    total = sum(wanted.values())
+    if total <= ROWS_PER_STEP_MAX:
+        return wanted
+    return {stream: max(1, room * ROWS_PER_STEP_MAX // total) for stream, room in wanted.items()}
+
+
+def _mark(depth: Depth) -> int:
+    return min(MARK_MAX, max(MARK_MIN, depth.demand or 0))
+
+
+def _last_served(
+    served: Mapping[StreamName, Owner],
+    owners: Mapping[StreamName, Sequence[Owner]],
+    room: Mapping[StreamName, int],
+    rows: Sequence[Dispatch],
+) -> dict[StreamName, Owner]:
+    """Whose turn was last in each stream that has pending rows.
+
+    That of the last row if the room was used up; else all that were looked at have had theirs. Nobody's where
+    there was no room: it stays as it was.
+    """
+    last = {row.stream: row.owner for row in rows}
+    filled = _filled(room, rows)
+    return {
+        stream: last[stream] if stream in filled else looked_at[-1]
+        for stream, looked_at in owners.items()
+        if stream in room
+    } | {stream: owner for stream, owner in served.items() if stream in owners and stream not in room}
+
+
+def _filled(room: Mapping[StreamName, int], rows: Sequence[Dispatch]) -> frozenset[StreamName]:
+    """The streams that got as many rows as they had room for."""
+    count = Counter(row.stream for row in rows)
+    return frozenset(stream for stream, number in count.items() if number >= room[stream])
+
+
+def _more_may_wait(
+    owners: Mapping[StreamName, Sequence[Owner]], room: Mapping[StreamName, int], rows: Sequence[Dispatch]
+) -> bool:
+    unseen = any(len(looked_at) == OWNERS_PER_STREAM_MAX for looked_at in owners.values())
+    return unseen or bool(_filled(room, rows))

@@ -1,0 +1,44 @@
+"""Removes what nobody needs any more: expired keys, documents that no job refers to, sessions long gone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import structlog
+
+from shared.storage.transactions import Transactions
+
+log = structlog.get_logger(__name__)
+
+ROWS_PER_STEP_MAX = 1_000
+"""Rows that one transaction removes, so that none holds locks or an old snapshot for long."""
+
+UPLOADS_PER_STEP_MAX = 20
+"""Documents are up to 32 MiB each."""
+
+UNUSED_UPLOAD_AGE = timedelta(days=1)
+"""A caller has so long to create the job that refers to a document."""
+
+SESSION_AGE = timedelta(days=1)
+"""Far above the longest life of a session (36 min), so no executor that lives is ever forgotten."""
+
+
+class Retention:
+    """Each kind in a transaction of its own."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def step(self) -> bool:
+        """Remove a batch of each kind; return True if one of them was full."""
+        async with self._transactions.begin() as transaction:
+            keys = await transaction.retention.remove_expired_keys(limit=ROWS_PER_STEP_MAX)
+        async with self._transactions.begin() as transaction:
+            uploads = await transaction.retention.remove_unused_uploads(
+                age=UNUSED_UPLOAD_AGE, limit=UPLOADS_PER_STEP_MAX
+            )
+        async with self._transactions.begin() as transaction:
+            sessions = await transaction.sessions.forget_old(age=SESSION_AGE, limit=ROWS_PER_STEP_MAX)
+        if keys or uploads or sessions:
+            log.info("expired.removed", keys=keys, uploads=uploads, sessions=sessions)
+        return keys == ROWS_PER_STEP_MAX or uploads == UPLOADS_PER_STEP_MAX or sessions == ROWS_PER_STEP_MAX

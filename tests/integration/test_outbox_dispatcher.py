@@ -1,0 +1,300 @@
+"""The dispatcher on real servers: at least once, in turns, up to the mark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from job_api.loops.event_dispatcher import EventDispatcher
+from job_api.loops.outbox_dispatcher import MARK_MIN, OutboxDispatcher
+from shared.domain.errors import PlatformUnavailable
+from shared.domain.identity import JobId, Owner, StreamName
+from shared.domain.jobs import JobState
+from shared.storage.dispatches import OWNERS_PER_STREAM_MAX
+from shared.storage.transactions import Transactions
+from shared.streams.connection import open_redis
+from shared.streams.event_copy import EventCopy
+from shared.streams.lease_streams import Entry, LeaseStreams, WaitingAttempt
+from tests.support.database_time import DatabaseTime
+from tests.support.redis_keys import wipe
+from tests.support.storage import STREAM, a_job, a_session, claim, claim_request, job_in, new_job
+
+URGENT = StreamName("drill:synthetic:1.1:0")
+
+
+class DyingStreams(LeaseStreams):
+    """Appends for real; then the process dies before it can commit."""
+
+    async def append(self, attempts: Sequence[WaitingAttempt]) -> frozenset[StreamName]:
+        await super().append(attempts)
+        raise ProcessDied
+
+
+class ProcessDied(Exception):
+    pass
+
+
+@pytest.fixture
+def dispatcher(transactions: Transactions, streams: LeaseStreams) -> OutboxDispatcher:
+    return OutboxDispatcher(transactions, streams)
+
+
+async def jobs_of(transactions: Transactions, owner: str, count: int, priority: int = 50) -> list[JobId]:
+    jobs = [new_job(owner=Owner(owner), priority=priority) for _ in range(count)]
+    async with transactions.begin() as transaction:
+        await transaction.creation.create_jobs(jobs)
+    return [each.job_id for each in jobs]
+
+
+async def take(streams: LeaseStreams, stream: StreamName = STREAM) -> list[Entry]:
+    entries = await streams.take([(stream, 10_000)], "reader")
+    await streams.settle(entries)
+    return entries
+
+
+async def test_a_due_job_is_delivered_once(
+    transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher
+) -> None:
+    job_id = await a_job(transactions, priority=40)
+
+    assert await dispatcher.step() is False
+    assert await dispatcher.step() is False
+
+    (entry,) = await take(streams)
+    assert (entry.job_id, entry.attempt, entry.job_type, entry.queue, entry.priority) == (
+        job_id,
+        1,
+        "synthetic",
+        "drill",
+        40,
+    )
+
+
+async def test_a_job_that_is_not_due_is_not_delivered(
+    transactions: Transactions,
+    streams: LeaseStreams,
+    dispatcher: OutboxDispatcher,
+    database_time: DatabaseTime,
+) -> None:
+    job_id = await a_job(transactions, run_time=datetime.now(UTC) + timedelta(hours=1))
+    await dispatcher.step()
+    assert await take(streams) == []
+
+    await database_time.jump(timedelta(hours=2))
+    await dispatcher.step()
+    assert [each.job_id for each in await take(streams)] == [job_id]
+
+
+async def test_a_crash_between_append_and_commit_appends_again_and_one_claim_wins(
+    transactions: Transactions,
+    streams: LeaseStreams,
+    dispatcher: OutboxDispatcher,
+    redis: Redis,
+    redis_prefix: str,
+) -> None:
+    job_id = await a_job(transactions)
+    with pytest.raises(ProcessDied):
+        await OutboxDispatcher(transactions, DyingStreams(redis, prefix=redis_prefix)).step()
+    await dispatcher.step()
+
+    entries = await take(streams)
+    assert [each.job_id for each in entries] == [job_id, job_id]
+    session = await a_session(transactions)
+    grants = [
+        len(await claim(transactions, claim_request(session, each.job_id, attempt=each.attempt)))
+        for each in entries
+    ]
+    assert grants == [1, 0]
+
+
+async def test_an_empty_stream_is_filled_to_the_lowest_mark_while_no_worker_tells_its_demand(
+    transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher
+) -> None:
+    await jobs_of(transactions, "owner", 3 * MARK_MIN)
+
+    assert await dispatcher.step() is True
+    assert await dispatcher.step() is False
+
+    assert (await streams.depths([STREAM]))[STREAM].length == MARK_MIN
+
+
+async def test_the_mark_follows_demand_and_room_is_filled_again_in_order(
+    transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher
+) -> None:
+    created = await jobs_of(transactions, "owner", 30)
+    await streams.tell_demand("worker", {STREAM: 20})
+
+    await dispatcher.step()
+    first = await streams.take([(STREAM, 5)], "reader")
+    assert (await streams.depths([STREAM]))[STREAM].length == 20
+    await streams.settle(first)
+    await dispatcher.step()
+
+    rest = await take(streams)
+    assert [each.job_id for each in first + rest] == created[:25]
+
+
+async def test_a_full_stream_holds_up_no_other(
+    transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher
+) -> None:
+    await jobs_of(transactions, "owner", 2 * MARK_MIN)
+    await dispatcher.step()
+    urgent = await a_job(transactions, stream=URGENT, priority=0)
+
+    await dispatcher.step()
+
+    assert [each.job_id for each in await take(streams, URGENT)] == [urgent]
+
+
+async def test_owners_take_turns_however_long_ones_backlog_is(
+    transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher
+) -> None:
+    large = await jobs_of(transactions, "a-large", 50)
+    small = await jobs_of(transactions, "small", 3)
+
+    await dispatcher.step()
+
+    delivered = [each.job_id for each in await take(streams)]
+    assert delivered == [large[0], small[0], large[1], small[1], large[2], small[2], large[3], large[4]]
+
+
+async def test_turns_go_on_where_the_last_step_stopped(
+    transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher
+) -> None:
+    owner_of = {
+        job_id: owner for owner in ("a", "b", "c") for job_id in await jobs_of(transactions, owner, 20)
+    }
+    served: list[str] = []
+    for _ in range(6):  # 8 places for 3 owners: a step never ends with a whole round
+        await dispatcher.step()
+        served += [owner_of[each.job_id] for each in await take(streams)]
+
+    assert served == ["a", "b", "c"] * 16
+
+
+async def test_no_owner_is_left_out_when_there_are_more_than_one_step_looks_at(
+    transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher
+) -> None:
+    owners = [f"owner-{number:03}" for number in range(2 * OWNERS_PER_STREAM_MAX + 3)]
+    owner_of = {job_id: owner for owner in owners for job_id in await jobs_of(transactions, owner, 3)}
+    await streams.tell_demand("worker", {STREAM: 25})
+
+    served: Counter[str] = Counter()
+    for _ in range(3):
+        await dispatcher.step()
+        served.update(owner_of[each.job_id] for each in await take(streams))
+
+    assert served == Counter(owners) + Counter(owners[:8])
+
+
+async def test_owners_whose_jobs_are_not_due_keep_nobody_waiting(
+    transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher
+) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    for number in range(OWNERS_PER_STREAM_MAX):
+        await a_job(transactions, owner=Owner(f"early-{number:03}"), run_time=later)
+    due = await a_job(transactions, owner=Owner("late"))
+
+    await dispatcher.step()
+    await dispatcher.step()
+
+    assert [each.job_id for each in await take(streams)] == [due]
+
+
+async def test_within_an_owner_the_more_urgent_goes_first_then_the_oldest(
+    transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher
+) -> None:
+    (last,) = await jobs_of(transactions, "owner", 1, priority=69)
+    first, second = await jobs_of(transactions, "owner", 2, priority=41)
+
+    await dispatcher.step()
+
+    assert [each.job_id for each in await take(streams)] == [first, second, last]
+
+
+async def test_two_dispatchers_deliver_each_row_once(
+    transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher
+) -> None:
+    created = await jobs_of(transactions, "owner", 6)
+    async with transactions.begin() as transaction:
+        held = await transaction.dispatches.lock_due({STREAM: [Owner("owner")]}, {STREAM: 2})
+        await dispatcher.step()
+        assert [each.job_id for each in await take(streams)] == created[2:]
+
+    await dispatcher.step()
+    assert [each.job_id for each in await take(streams)] == [each.job_id for each in held]
+
+
+async def test_rows_of_a_stream_that_redis_lost_are_sent_again_with_the_next_job(
+    transactions: Transactions,
+    streams: LeaseStreams,
+    dispatcher: OutboxDispatcher,
+    redis: Redis,
+    redis_prefix: str,
+) -> None:
+    older = await jobs_of(transactions, "owner", 3)
+    await dispatcher.step()
+    await wipe(redis, redis_prefix)
+    (newer,) = await jobs_of(transactions, "owner", 1)
+
+    await dispatcher.step()
+
+    assert [each.job_id for each in await take(streams)] == [*older, newer]
+
+
+async def test_rows_are_sent_again_when_the_stream_vanishes_between_look_and_append(
+    transactions: Transactions,
+    streams: LeaseStreams,
+    dispatcher: OutboxDispatcher,
+    redis: Redis,
+    redis_prefix: str,
+) -> None:
+    class LateWipe(LeaseStreams):
+        async def append(self, attempts: Sequence[WaitingAttempt]) -> frozenset[StreamName]:
+            await wipe(redis, redis_prefix)
+            return await super().append(attempts)
+
+    older = await jobs_of(transactions, "owner", 3)
+    await dispatcher.step()
+    (newer,) = await jobs_of(transactions, "owner", 1)
+
+    await OutboxDispatcher(transactions, LateWipe(redis, prefix=redis_prefix)).step()
+    await dispatcher.step()
+
+    assert [each.job_id for each in await take(streams)] == [newer, *older]
+
+
+async def test_with_redis_away_rows_wait_as_they_are(
+    transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher, redis_prefix: str
+) -> None:
+    job_id = await a_job(transactions)
+    async with open_redis("redis://127.0.0.1:1/0") as nobody:
+        with pytest.raises(PlatformUnavailable):
+            await OutboxDispatcher(transactions, LeaseStreams(nobody, prefix=redis_prefix)).step()
+
+    await dispatcher.step()
+
+    assert [each.job_id for each in await take(streams)] == [job_id]
+
+
+async def test_outgoing_events_are_copied_once_in_order_and_dispatches_are_not_among_them(
+    transactions: Transactions, redis: Redis, redis_prefix: str
+) -> None:
+    succeeded = await job_in(transactions, JobState.SUCCEEDED)
+    cancelled = await job_in(transactions, JobState.CANCELLED)
+    await a_job(transactions)
+    events = EventDispatcher(transactions, EventCopy(redis, prefix=redis_prefix))
+
+    assert await events.step() is False
+    assert await events.step() is False
+
+    copied: list[Any] = [fields for _, fields in await redis.xrange(f"{redis_prefix}events") or []]
+    assert [each[b"dedupe_key"].decode() for each in copied] == [
+        f"job.succeeded:{succeeded}:1",
+        f"job.cancelled:{cancelled}:1",
+    ]
