@@ -49,7 +49,9 @@ def test_the_page_lists_every_state_and_which_are_terminal() -> None:
 
 
 def test_the_page_lists_every_change_with_its_sources_and_target() -> None:
-    told = {word(change): (words(sources), word(to)) for change, sources, to, _ in table("Changes of the state")}
+    told = {
+        word(change): (words(sources), word(to)) for change, sources, to, _ in table("Changes of the state")
+    }
 
     assert told == {change: (set(each.sources), each.target) for change, each in TRANSITIONS.items()}
 

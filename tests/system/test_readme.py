@@ -1,0 +1,73 @@
+"""The README's grpcurl lines work as they are written there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import grpcurl_lines, stack
+from tests.support.grpcurl_lines import Grpcurl
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with stack.running(tmp_path_factory.mktemp("readme") / "stack") as engine:
+        yield engine.control
+
+
+@pytest.mark.parametrize("grpcurl", grpcurl_lines.available(), ids=lambda each: each.name)
+def test_the_grpcurl_lines_work_as_written(
+    grpcurl: Grpcurl, address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The key of the lines is one that a reader may use once a day; each program here is a reader of its own.
+    lines = {
+        name: text.replace("readme-0001", f"readme-{grpcurl.name.replace(' ', '-')}")
+        for name, text in grpcurl_lines.blocks().items()
+        if grpcurl.describes or name != "describe"
+    }
+    path = grpcurl.on_path(tmp_path / "bin")
+
+    printed = grpcurl_lines.run(lines, address=address, path=path, directory=tmp_path)
+
+    with capsys.disabled():
+        print(
+            f"\n{len(lines)} blocks of the README's grpcurl lines ran with {grpcurl.name}: {grpcurl.program}"
+        )
+    assert {"baton.v1.JobControl", "grpc.health.v1.Health"} <= set(printed["list"].split())
+    if grpcurl.describes:
+        assert "string job_type = 1;" in printed["describe"]
+    _created_got_and_watched(printed)
+    _cancelled(printed)
+
+
+def _created_got_and_watched(printed: Mapping[str, str]) -> None:
+    [created] = documents(printed["create"])
+    [got] = documents(printed["get"])
+    updates = documents(printed["watch"])
+    kinds = [each["event"]["kind"] for each in updates if "event" in each]
+
+    assert created["job"]["state"] == "JOB_STATE_QUEUED"
+    assert got["job"]["jobId"] == created["job"]["jobId"]
+    assert (kinds[0], kinds[-1]) == ("JOB_EVENT_KIND_CREATED", "JOB_EVENT_KIND_SUCCEEDED")
+    assert updates[-1]["ended"] == {"reason": "WATCH_END_REASON_FINISHED"}
+
+
+def _cancelled(printed: Mapping[str, str]) -> None:
+    created, cancelled = documents(printed["cancel"])
+
+    assert cancelled["job"]["jobId"] == created["job"]["jobId"]
+    assert cancelled["job"]["cancellation"]["requestTime"]
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    """Read JSON documents that stand one behind the other."""
+    found, decoder = [], json.JSONDecoder()
+    while text := text.lstrip():
+        document, end = decoder.raw_decode(text)
+        found.append(document)
+        text = text[end:]
+    return found

@@ -1,0 +1,80 @@
+"""The README's tables and lists say what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from job_api.command.options import EXIT_CODES
+from job_api.rpc.job_control import JobControlServicer
+from job_api.settings import ApiSettings
+from job_worker.executor.settings import ExecutorSettings
+from job_worker.settings import WorkerSettings
+from shared.command.main import MigrateSettings, build
+from shared.gen.baton.v1 import job_control_pb2_grpc
+from shared.runtime.settings import PREFIX, ProcessSettings, variables
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+PROCESSES: dict[str, type[ProcessSettings]] = {
+    "migrate": MigrateSettings,
+    "api": ApiSettings,
+    "worker": WorkerSettings,
+    "executor": ExecutorSettings,
+}
+
+
+def table(head: str) -> list[list[str]]:
+    """Return the rows of the table whose head begins so, without code marks around a whole cell."""
+    _, _, rest = README.partition(f"\n| {head} |")
+    rows = rest.partition("\n\n")[0].splitlines()[2:]
+    return [[cell.strip().strip("`") for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_it_lists_every_command_that_is_there() -> None:
+    told = {command.removeprefix("baton ") for command, _ in table("command")}
+
+    assert told == {command.name for command in build().registered_commands}
+
+
+def test_it_lists_the_exit_codes_as_the_command_tells_them() -> None:
+    told = [f"{code:<4} {meaning}" for code, meaning in table("exit code")]
+
+    assert told == [line.strip() for line in EXIT_CODES.splitlines()[2:]]
+
+
+@pytest.mark.parametrize(("variable", "processes", "default"), [row[:3] for row in table("variable")])
+def test_its_settings_are_there_with_these_defaults(variable: str, processes: str, default: str) -> None:
+    read_by = {
+        name: settings
+        for name, settings in PROCESSES.items()
+        if name in processes.split(", ") or processes == "all"
+    }
+
+    for settings in read_by.values():
+        known = set(variables(settings))
+        assert re.sub(r"__NAME__", "__", variable) in known or variable in known
+        if variable in known and re.fullmatch(r"[a-z]+|[\d.]+:\d+|\d+", default) and default != "required":
+            field = settings.model_fields[variable.removeprefix(PREFIX).lower()]
+            assert str(field.default) == default or not field.default
+
+
+def test_it_lists_every_call_that_is_not_implemented() -> None:
+    _, _, rest = README.partition("answers these calls of it with `UNIMPLEMENTED`:")
+    told = re.findall(r"`(\w+)`", rest.partition("\n\n")[0])
+    missing = [
+        name
+        for name in vars(job_control_pb2_grpc.JobControlServicer)
+        if not name.startswith("_") and name not in vars(JobControlServicer)
+    ]
+
+    assert told == missing
+
+
+def test_every_file_that_it_points_at_is_there() -> None:
+    root = Path(__file__).resolve().parents[2]
+    targets = re.findall(r"\]\(([^):#]+)", README)
+
+    assert targets
+    assert [each for each in targets if not (root / each).exists()] == []
