@@ -9,11 +9,12 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError, InterfaceError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from shared.domain.errors import IllegalTransition, PlatformUnavailable
+from shared.runtime.faults import StartupFault
 
 ILLEGAL_TRANSITION = "BT001"
 """The database's own code for a state change that it refuses (see the first migration)."""
@@ -61,8 +62,17 @@ async def open_engine(database_url: str, *, pool_size: int) -> AsyncIterator[Asy
 
 
 def async_url(database_url: str) -> URL:
-    """Name the driver in a `postgresql://` address; libpq's `sslmode` becomes the driver's `ssl`."""
-    url = make_url(database_url).set(drivername="postgresql+asyncpg")
+    """Name the driver in a `postgresql://` address; libpq's `sslmode` becomes the driver's `ssl`.
+
+    Raises:
+        StartupFault: It is no address. Its text, which may hold a password, is not told.
+    """
+    try:
+        url = make_url(database_url).set(drivername="postgresql+asyncpg")
+    except (ArgumentError, ValueError):
+        raise StartupFault(
+            "the database URL can't be read: write postgresql://user:password@host:port/database"
+        ) from None
     mode = url.query.get("sslmode")
     if mode is not None:
         return url.difference_update_query(["sslmode"]).update_query_dict({"ssl": str(mode)})
