@@ -1,0 +1,340 @@
+"""The commands as people and scripts use them, on a service that answers from memory."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import grpc
+import pytest
+import typer
+from google.protobuf.timestamp_pb2 import Timestamp
+from grpc_status import rpc_status
+from typer.testing import CliRunner, Result
+
+from job_api.client import CallFailed, JobId, errors
+from job_api.command.exits import ending
+from shared.command.main import build
+from shared.domain.errors import BatonError
+from shared.gen.baton.v1 import job_control_pb2 as pb
+from shared.gen.baton.v1 import job_control_pb2_grpc, job_pb2
+from shared.rpc.status import rich_status
+from tests.support.scripted_control import JOB, a_job
+
+OTHER = "0197f3f0-0000-7000-8000-000000000002"
+
+
+class RememberingServicer(job_control_pb2_grpc.JobControlServicer):
+    """One job, told as it is set here; `refusal` is what every call is answered with, if it is set."""
+
+    def __init__(self) -> None:
+        self.job = a_job()
+        self.refusal: BatonError | None = None
+        self.updates: list[pb.WatchJobResponse] = []
+        self.created: list[pb.CreateJobRequest] = []
+        self.uploaded = b""
+        self.listed: list[pb.ListJobsRequest] = []
+
+    def CreateJob(self, request: Any, context: Any) -> pb.CreateJobResponse:
+        self._refuse(context)
+        self.created.append(request)
+        return pb.CreateJobResponse(job=self.job)
+
+    def UploadInput(self, request_iterator: Any, context: Any) -> pb.UploadInputResponse:
+        self.uploaded = b"".join(part.chunk for part in request_iterator)
+        return pb.UploadInputResponse(upload_id=OTHER)
+
+    def GetJob(self, request: Any, context: Any) -> pb.GetJobResponse:
+        if request.job_id != self.job.job_id:
+            self._abort(context, errors.JobNotFound(JobId(UUID(request.job_id))))
+        self._refuse(context)
+        return pb.GetJobResponse(job=self.job)
+
+    def GetJobOutput(self, request: Any, context: Any) -> pb.GetJobOutputResponse:
+        return pb.GetJobOutputResponse(output=b'{"items": 3}')
+
+    def ListJobs(self, request: Any, context: Any) -> pb.ListJobsResponse:
+        self.listed.append(request)
+        return pb.ListJobsResponse(jobs=[self.job, self.job], next_page_token="more")
+
+    def ListAttempts(self, request: Any, context: Any) -> pb.ListAttemptsResponse:
+        attempt = job_pb2.Attempt(number=1, executor_name="executor-1", start_time=Timestamp(seconds=1))
+        return pb.ListAttemptsResponse(attempts=[attempt])
+
+    def ListArtifacts(self, request: Any, context: Any) -> pb.ListArtifactsResponse:
+        content = b'{"text": "a"}' if request.include_content else b""
+        artifact = job_pb2.Artifact(type="knowledge_item", artifact_id="1", ordinal=1, content=content)
+        return pb.ListArtifactsResponse(artifacts=[artifact])
+
+    def CancelJob(self, request: Any, context: Any) -> pb.CancelJobResponse:
+        self._refuse(context)
+        return pb.CancelJobResponse(job=self.job)
+
+    def WatchJob(self, request: Any, context: Any) -> Iterator[pb.WatchJobResponse]:
+        yield from self.updates
+        if self.updates and self.updates[-1].HasField("ended"):
+            return
+        while context.is_active():
+            yield pb.WatchJobResponse(keep_alive=pb.KeepAlive())
+            self._wait(context)
+
+    def _wait(self, context: Any) -> None:
+        over = threading.Event()
+        if context.add_callback(over.set):
+            over.wait(10)
+
+    def _refuse(self, context: Any) -> None:
+        if self.refusal is not None:
+            self._abort(context, self.refusal)
+
+    def _abort(self, context: Any, error: BatonError) -> None:
+        context.abort_with_status(rpc_status.to_status(rich_status(error)))
+
+
+@dataclass
+class Service:
+    """The service, and the command pointed at it."""
+
+    address: str
+    servicer: RememberingServicer
+
+    def run(self, *arguments: str, stdin: str = "") -> Result:
+        return CliRunner(env={"BATON_CONTROL_ADDRESS": self.address}).invoke(
+            build(), list(arguments), input=stdin
+        )
+
+    def ends(self, state: job_pb2.JobState.ValueType, kind: job_pb2.JobEventKind.ValueType) -> None:
+        """Have the job end so, after some progress and streamed text."""
+        self.servicer.job = a_job(state=state)
+        progress = pb.JobProgress(attempt=1, progress=50, progress_message="page 1 of 2")
+        self.servicer.updates = [
+            pb.WatchJobResponse(progress=progress, cursor="a"),
+            pb.WatchJobResponse(piece=pb.WatchedPiece(attempt=1, number=1, text="first li"), cursor="b"),
+            pb.WatchJobResponse(piece=pb.WatchedPiece(attempt=1, number=2, text="ne\nsecond"), cursor="c"),
+            pb.WatchJobResponse(event=an_event(kind, state), cursor="d"),
+            pb.WatchJobResponse(ended=pb.WatchEnded(reason=pb.WATCH_END_REASON_FINISHED)),
+        ]
+
+
+def an_event(kind: job_pb2.JobEventKind.ValueType, state: job_pb2.JobState.ValueType) -> job_pb2.JobEvent:
+    return job_pb2.JobEvent(job_id=JOB, number=2, kind=kind, state=state, event_time=Timestamp(seconds=1))
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    server = grpc.server(ThreadPoolExecutor(max_workers=4))
+    servicer = RememberingServicer()  # type: ignore[abstract] # what is not here is not called
+    job_control_pb2_grpc.add_JobControlServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield Service(f"127.0.0.1:{port}", servicer)
+    server.stop(grace=None).wait()
+
+
+def test_submit_prints_the_id_and_nothing_else(service: Service) -> None:
+    result = service.run("submit", "synthetic", "--input", '{"items": 3}', "--key", "order-4711")
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{JOB}\n", "")
+    assert service.servicer.created[0].input == b'{"items": 3}'
+    assert service.servicer.created[0].idempotency_key == "order-4711"
+
+
+def test_submit_reads_its_input_from_a_file_or_from_stdin(service: Service, tmp_path: Path) -> None:
+    path = tmp_path / "input.json"
+    path.write_text('{"from": "file"}')
+    service.run("submit", "synthetic", "--input", str(path))
+    service.run("submit", "synthetic", "--input", "-", stdin='{"from": "stdin"}')
+
+    assert [each.input for each in service.servicer.created] == [b'{"from": "file"}', b'{"from": "stdin"}']
+
+
+def test_submit_uploads_a_document_and_refers_to_it(service: Service, tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_text("# A title")
+    service.run("submit", "document_import", "--document", str(path), "--input", '{"title": "A"}')
+
+    assert service.servicer.uploaded == b"# A title"
+    assert json.loads(service.servicer.created[0].input) == {"title": "A", "upload_id": OTHER}
+
+
+def test_submit_passes_on_priority_labels_and_run_time(service: Service) -> None:
+    service.run(
+        *("submit", "synthetic", "--priority", "0", "--label", "a=1", "--label", "b="),
+        *("--run-at", "2030-01-31T08:00Z"),
+    )
+
+    request = service.servicer.created[0]
+    assert request.overrides.priority == 0
+    assert dict(request.labels) == {"a": "1", "b": ""}
+    assert request.run_time.ToJsonString() == "2030-01-31T08:00:00Z"
+
+
+def test_submit_and_watch_ends_as_the_job_ends(service: Service) -> None:
+    service.ends(job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_EVENT_KIND_SUCCEEDED)
+    succeeded = service.run("submit", "synthetic", "--watch")
+    service.ends(job_pb2.JOB_STATE_FAILED, job_pb2.JOB_EVENT_KIND_FAILED)
+    failed = service.run("submit", "synthetic", "--watch")
+
+    assert (succeeded.exit_code, failed.exit_code) == (0, 1)
+    lines = succeeded.stdout.splitlines()
+    assert lines[:4] == [f"{JOB} created", " 50 %  page 1 of 2", "first line", "second"]
+    assert lines[4].endswith("succeeded")
+
+
+def test_watch_writes_a_json_line_for_each_update(service: Service) -> None:
+    service.ends(job_pb2.JOB_STATE_CANCELLED, job_pb2.JOB_EVENT_KIND_CANCELLED)
+    result = service.run("watch", JOB, "--json")
+
+    updates = [json.loads(line) for line in result.stdout.splitlines()]
+    assert result.exit_code == 1
+    assert updates[0] == {
+        "progress": {"attempt": 1, "progress": 50, "progressMessage": "page 1 of 2"},
+        "cursor": "a",
+    }
+    assert updates[-1]["event"] == {
+        "jobId": JOB,
+        "number": 2,
+        "kind": "cancelled",
+        "state": "CANCELLED",
+        "attempt": 0,
+        "eventTime": "1970-01-01T00:00:01Z",
+        "outcome": None,
+        "error": None,
+        "nextAttemptTime": None,
+        "forced": False,
+    }
+
+
+def test_get_shows_a_job_with_all_its_parts_as_one_json_document(service: Service) -> None:
+    result = service.run("get", JOB, "--attempts", "--artifacts", "--output", "--json")
+
+    told = json.loads(result.stdout)
+    assert (told["jobId"], told["state"], told["startTime"]) == (JOB, "QUEUED", None)
+    assert told["createTime"] == "2030-03-17T17:46:40Z"
+    assert told["attempts"][0]["executorName"] == "executor-1"
+    assert told["artifacts"][0]["content"] == {"text": "a"}
+    assert told["output"] == {"items": 3}
+
+
+def test_get_shows_a_job_to_people_without_colours_in_a_pipe(service: Service) -> None:
+    service.servicer.job = a_job(
+        state=job_pb2.JOB_STATE_FAILED, error=job_pb2.JobError(code="INPUT_BROKEN", message="[red]no PDF")
+    )
+    result = service.run("get", JOB, "--attempts", "--artifacts")
+
+    assert "INPUT_BROKEN: [red]no PDF" in result.stdout
+    assert "knowledge_item" in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_list_asks_for_no_more_than_its_limit(service: Service) -> None:
+    result = service.run("list", "--state", "queued", "--type", "synthetic", "--limit", "3", "--json")
+
+    assert len(json.loads(result.stdout)) == 3
+    first, second = service.servicer.listed
+    assert (first.page_size, first.filter.job_type, list(first.filter.states)) == (3, "synthetic", [1])
+    assert (first.page_token, second.page_token) == ("", "more")
+
+
+def test_list_shows_a_table_to_people(service: Service) -> None:
+    header, row, *_ = service.run("list").stdout.splitlines()
+
+    assert header.split() == ["job", "type", "state", "progress", "attempt", "created", "error"]
+    assert row.split()[:3] == [JOB, "synthetic", "QUEUED"]
+
+
+def test_cancel_says_whether_the_job_has_stopped(service: Service) -> None:
+    service.servicer.job = a_job(state=job_pb2.JOB_STATE_RUNNING)
+    assert "asked to stop" in service.run("cancel", JOB).stdout
+    service.servicer.job = a_job(state=job_pb2.JOB_STATE_CANCELLED)
+    assert service.run("cancel", JOB).stdout == f"{JOB} is CANCELLED\n"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "exit_code"),
+    [
+        (errors.InvalidInput([errors.FieldViolation("input.items", "must be at least 0")]), 2),
+        (errors.UnknownJobType("synthetik"), 2),
+        (errors.IdempotencyKeyReused(JobId(UUID(JOB))), 4),
+        (errors.PermissionDenied("jobs.write"), 6),
+        (errors.Unauthenticated(), 6),
+        (errors.TooManyJobs(5), 7),
+    ],
+    ids=lambda value: value.reason if isinstance(value, BatonError) else "",
+)
+def test_an_error_is_one_line_and_an_exit_code(service: Service, refusal: BatonError, exit_code: int) -> None:
+    service.servicer.refusal = refusal
+    result = service.run("submit", "synthetic")
+
+    assert result.exit_code == exit_code
+    assert result.stderr == f"baton: {refusal.message} ({refusal.reason})\n"
+    assert result.stdout == ""
+
+
+def test_a_job_that_is_not_there_and_one_that_cannot_be_cancelled_are_told_apart(service: Service) -> None:
+    service.servicer.refusal = errors.JobAlreadyCancelled(JobId(UUID(JOB)))
+
+    assert service.run("get", OTHER).exit_code == 3
+    assert service.run("cancel", JOB).exit_code == 4
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("get", "no-uuid"),
+        ("list", "--state", "DONE"),
+        ("submit", "synthetic", "--input", "no/such/file"),
+        ("submit", "synthetic", "--label", "no equals sign"),
+        ("submit", "synthetic", "--run-at", "tomorrow"),
+        ("submit", "synthetic", "--document", "no/such/file"),
+        ("submit", "synthetic", "--priority", "101"),
+    ],
+    ids=" ".join,
+)
+def test_what_a_person_mistyped_is_exit_code_2(service: Service, arguments: tuple[str, ...]) -> None:
+    result = service.run(*arguments)
+
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr
+    assert service.servicer.created == []
+
+
+@pytest.mark.parametrize(
+    ("status", "exit_code"), [("UNAVAILABLE", 5), ("DEADLINE_EXCEEDED", 5), ("INTERNAL", 8)]
+)
+def test_a_call_that_failed_without_a_reason_has_an_exit_code_too(
+    status: str, exit_code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as raised, ending():
+        raise CallFailed(status, "said the\ntransport")
+
+    assert raised.value.exit_code == exit_code
+    assert capsys.readouterr().err.endswith("said the transport\n")
+
+
+def test_ctrl_c_ends_a_watch_and_says_that_the_job_goes_on(service: Service) -> None:
+    event = an_event(job_pb2.JOB_EVENT_KIND_CREATED, job_pb2.JOB_STATE_QUEUED)
+    service.servicer.updates = [pb.WatchJobResponse(event=event, cursor="a")]
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "shared.command.main", "watch", JOB, "--json", "--address", service.address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert watching.stdout is not None
+    watching.stdout.readline()
+    watching.send_signal(signal.SIGINT)
+    _, said = watching.communicate(timeout=20)
+
+    assert watching.returncode == 130
+    assert said.startswith("baton: no longer watching; the job goes on")
+    assert len(said.splitlines()) == 1
