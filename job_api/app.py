@@ -1,0 +1,254 @@
+"""Builds an API process: JobControl, and the loops that move jobs when nobody calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from job_api.loops.database_probe import DatabaseProbe
+from job_api.loops.dispatch_sweep import DispatchSweep
+from job_api.loops.event_dispatcher import EventDispatcher
+from job_api.loops.job_feed import JobFeed
+from job_api.loops.job_hints import JobHints
+from job_api.loops.lease_reaper import LeaseReaper
+from job_api.loops.outbox_dispatcher import OutboxDispatcher
+from job_api.loops.retention import Retention
+from job_api.loops.start_by_sweep import StartBySweep
+from job_api.operations.cancel_job import CancelJob
+from job_api.operations.create_jobs import CreateJob, CreateJobs
+from job_api.operations.get_job import GetJob
+from job_api.operations.get_job_output import GetJobOutput
+from job_api.operations.job_request import JobRequests
+from job_api.operations.list_artifacts import ListArtifacts
+from job_api.operations.list_attempts import ListAttempts
+from job_api.operations.list_job_definitions import ListJobDefinitions
+from job_api.operations.list_jobs import ListJobs
+from job_api.operations.upload_input import UploadInput
+from job_api.operations.watch_job import WatchJob
+from job_api.rpc.job_control_servicer import (
+    SCOPES,
+    SERVICE_NAME,
+    JobControlServicer,
+    Operations,
+    RequestLimits,
+)
+from job_api.settings import ApiSettings
+from shared.catalog import catalog as catalogs
+from shared.catalog.catalog import Catalog
+from shared.domain.errors import PlatformUnavailable
+from shared.gen.baton.v1 import job_control_pb2_grpc
+from shared.rpc.identity import Verify, shared_secret
+from shared.rpc.server import (
+    OpenServer,
+    Service,
+    open_server,
+    refuse_open_address_without_identity,
+    serving,
+)
+from shared.rpc.status import code_of
+from shared.runtime.clock import SystemClock
+from shared.runtime.ids import new_id
+from shared.runtime.loops import Backoff, Loop, Step, Timetable, background
+from shared.runtime.processes import until_signalled
+from shared.storage.database import open_engine
+from shared.storage.transactions import Transactions
+from shared.streams.channels import Channel
+from shared.streams.connection import open_redis
+from shared.streams.event_copy import EventCopy
+from shared.streams.lease_streams import LeaseStreams
+from shared.streams.wake_ups import WakeUps
+
+log = structlog.get_logger(__name__)
+
+SECRET_SETTING = "BATON_TOKEN_SECRET"
+
+_AWAY = Backoff(initial=timedelta(seconds=0.2), cap=timedelta(seconds=2))
+"""While Postgres or Redis is away a loop looks again this soon: work waits for it."""
+
+_ANSWER_WITHIN = timedelta(seconds=1)
+"""A database that is silent for so long is away, as far as new calls are concerned."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the operations and loops of one process share."""
+
+    settings: ApiSettings
+    catalog: Catalog
+    transactions: Transactions
+    streams: LeaseStreams
+    wake_ups: WakeUps
+    event_copy: EventCopy
+    wake_dispatcher: asyncio.Event
+    wake_feed: asyncio.Event
+    feed: JobFeed
+
+
+async def run(settings: ApiSettings) -> int:
+    """Serve until SIGINT or SIGTERM.
+
+    Raises:
+        StartupFault: The address can't be had, or is open to everyone without identity.
+        CatalogFault: The job types and queues don't fit together.
+    """
+    async with service(settings):
+        await until_signalled()
+    return 0
+
+
+@asynccontextmanager
+async def service(settings: ApiSettings) -> AsyncIterator[OpenServer]:
+    """Serve inside the block; at its end drain and stop, then the loops, then the connections.
+
+    Raises:
+        StartupFault: See `run`.
+        CatalogFault: See `run`.
+    """
+    catalog = _catalog(settings)
+    verify = _verify(settings)
+    async with AsyncExitStack() as stack:
+        engine = await stack.enter_async_context(
+            open_engine(settings.database_url, pool_size=settings.database_pool_size)
+        )
+        probe_engine = await stack.enter_async_context(open_engine(settings.database_url, pool_size=1))
+        redis = await stack.enter_async_context(open_redis(settings.redis_url))
+        prefix = settings.redis_prefix
+        transactions = Transactions(engine)
+        wake_feed = asyncio.Event()
+        parts = _Parts(
+            settings=settings,
+            catalog=catalog,
+            transactions=transactions,
+            streams=LeaseStreams(redis, prefix=prefix),
+            wake_ups=WakeUps(redis, prefix=prefix),
+            event_copy=EventCopy(redis, prefix=prefix),
+            wake_dispatcher=asyncio.Event(),
+            wake_feed=wake_feed,
+            feed=_feed(settings, transactions, wake_feed),
+        )
+        opened = _opened(parts, verify)
+        probe = DatabaseProbe(
+            Transactions(probe_engine), opened.health.set_serving, answer_within=_ANSWER_WITHIN
+        )
+        hints = await stack.enter_async_context(parts.wake_ups.listen(Channel.JOBS_CHANGED))
+        loops = [
+            *_loops(parts),
+            _loop("job-hints", JobHints(hints, parts.feed).step, 0),
+            _loop("database-probe", probe.step, settings.loops.probe_seconds),
+        ]
+        await stack.enter_async_context(background(*loops))
+        await stack.enter_async_context(
+            serving(opened, grace=timedelta(seconds=settings.grace_seconds), drain=parts.feed.drain)
+        )
+        yield opened
+
+
+def _catalog(settings: ApiSettings) -> Catalog:
+    catalog = catalogs.load(settings.job_modules, queues=settings.queues, job_types=settings.job_types)
+    unfed = catalog.unfed_queues()
+    if unfed:
+        log.warning("queues.unfed", queues=list(unfed))
+    return catalog
+
+
+def _verify(settings: ApiSettings) -> Verify | None:
+    secret = settings.token_secret.get_secret_value() if settings.token_secret else None
+    refuse_open_address_without_identity(settings.control_address, secret, setting=SECRET_SETTING)
+    return shared_secret(secret, setting=SECRET_SETTING) if secret else None
+
+
+def _feed(settings: ApiSettings, transactions: Transactions, wake: asyncio.Event) -> JobFeed:
+    return JobFeed(
+        transactions,
+        slow_after=timedelta(seconds=settings.watch.slow_seconds),
+        monotonic=SystemClock().monotonic,
+        wake=wake,
+    )
+
+
+def _opened(parts: _Parts, verify: Verify | None) -> OpenServer:
+    limits = parts.settings.limits
+    servicer = JobControlServicer(  # type: ignore[abstract]  # what is missing comes later
+        _operations(parts),
+        RequestLimits(
+            labels_max=limits.labels_max,
+            jobs_per_call_max=limits.jobs_per_call_max,
+            chunk_bytes_max=limits.chunk_bytes_max,
+        ),
+        code_of=code_of,
+    )
+    return open_server(
+        parts.settings.control_address,
+        [
+            Service(
+                SERVICE_NAME,
+                lambda server: job_control_pb2_grpc.add_JobControlServicer_to_server(servicer, server),
+                SCOPES,
+            )
+        ],
+        verify=verify,
+        message_bytes_max=limits.request_bytes_max,
+        call_time_max=timedelta(seconds=limits.call_seconds),
+    )
+
+
+def _operations(parts: _Parts) -> Operations:
+    settings, transactions = parts.settings, parts.transactions
+    create_jobs = CreateJobs(
+        transactions,
+        JobRequests(parts.catalog, input_bytes_max=settings.limits.input_bytes_max),
+        new_id=new_id,
+        keys_kept_for=timedelta(hours=settings.idempotency_hours),
+        wake_dispatcher=parts.wake_dispatcher,
+    )
+    return Operations(
+        create_job=CreateJob(create_jobs),
+        create_jobs=create_jobs,
+        upload_input=UploadInput(
+            transactions, new_id=new_id, document_bytes_max=settings.limits.document_bytes_max
+        ),
+        get_job=GetJob(transactions),
+        get_job_output=GetJobOutput(transactions),
+        list_jobs=ListJobs(transactions),
+        list_attempts=ListAttempts(transactions),
+        list_artifacts=ListArtifacts(transactions),
+        list_job_definitions=ListJobDefinitions(parts.catalog),
+        cancel_job=CancelJob(transactions, parts.catalog, parts.wake_ups),
+        watch_job=WatchJob(
+            transactions,
+            parts.feed,
+            keep_alive=timedelta(seconds=settings.watch.keep_alive_seconds),
+        ),
+    )
+
+
+def _loops(parts: _Parts) -> list[Loop]:
+    times, transactions, wake_ups = parts.settings.loops, parts.transactions, parts.wake_ups
+    dispatcher = OutboxDispatcher(transactions, parts.streams)
+    sweep = DispatchSweep(
+        transactions, parts.streams, unclaimed_age=timedelta(seconds=times.unclaimed_seconds)
+    )
+    reaper = LeaseReaper(transactions, wake_ups, parts.catalog, wake_dispatcher=parts.wake_dispatcher)
+    poll_seconds = parts.settings.watch.poll_seconds
+    return [
+        _loop("outbox-dispatcher", dispatcher.step, times.dispatch_seconds, parts.wake_dispatcher),
+        _loop("event-dispatcher", EventDispatcher(transactions, parts.event_copy).step, times.events_seconds),
+        _loop("dispatch-sweep", sweep.step, times.sweep_seconds),
+        _loop("lease-reaper", reaper.step, times.reaper_seconds),
+        _loop("start-by-sweep", StartBySweep(transactions, wake_ups).step, times.start_by_seconds),
+        _loop("retention", Retention(transactions).step, times.retention_seconds),
+        _loop("job-poll", parts.feed.poll, poll_seconds),
+        _loop("job-feed", parts.feed.step, poll_seconds, parts.wake_feed),
+    ]
+
+
+def _loop(name: str, step: Step, idle_seconds: float, wake: asyncio.Event | None = None) -> Loop:
+    timetable = Timetable(
+        idle=timedelta(seconds=idle_seconds), transient=(PlatformUnavailable,), backoff=_AWAY
+    )
+    return Loop(name, step, timetable, wake)

@@ -1,0 +1,75 @@
+"""Pages of lists, and the tokens that lead from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from job_api.operations import opaque
+from shared.domain.errors import InvalidPageToken
+
+Item = TypeVar("Item")
+Place = TypeVar("Place")
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """Which page.
+
+    Attributes:
+        size: At least 1.
+        token: From the page before; empty for the first one.
+    """
+
+    size: int
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """A page; the token leads to the next one, and is empty on the last."""
+
+    items: Sequence[Item]
+    next_token: str = ""
+
+
+def begin(request: PageRequest, of: Any, read: Callable[[Any], Place], start: Place) -> Place:
+    """Return where a page begins.
+
+    Args:
+        of: What is listed, as a JSON value; a token of another list does not open this one.
+        read: Makes the place out of the token's value; a ValueError, TypeError or OverflowError refuses it.
+        start: Where the first page begins.
+
+    Raises:
+        InvalidPageToken: The token is not one that this list gave out.
+    """
+    if not request.token:
+        return start
+    try:
+        return read(opaque.unseal(of, request.token))
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidPageToken from None
+
+
+def ended(items: Sequence[Item], size: int, of: Any, place: Callable[[Item], Any]) -> Page[Item]:
+    """Make a page of what was read, which is one item more than its size where there is a next page."""
+    if len(items) <= size:
+        return Page(items)
+    shown = items[:size]
+    return Page(shown, opaque.seal(of, place(shown[-1])))
+
+
+def ordinal(value: Any) -> int:
+    """Read a place that is a number.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if type(value) is not int or not 0 <= value <= _ORDINAL_MAX:
+        raise ValueError
+    return value
+
+
+_ORDINAL_MAX = 2**31 - 1

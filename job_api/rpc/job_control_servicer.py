@@ -1,0 +1,222 @@
+"""JobControl on the wire: parse, ask one operation, render."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeAlias, cast
+
+import grpc
+
+from job_api.operations.cancel_job import CancelJob
+from job_api.operations.create_jobs import CreateJob, CreateJobs
+from job_api.operations.get_job import GetJob
+from job_api.operations.get_job_output import GetJobOutput
+from job_api.operations.list_artifacts import ListArtifacts
+from job_api.operations.list_attempts import ListAttempts
+from job_api.operations.list_job_definitions import ListJobDefinitions
+from job_api.operations.list_jobs import ListJobs
+from job_api.operations.upload_input import UploadInput
+from job_api.operations.watch_job import WatchJob
+from job_api.rpc import convert, messages, upload_messages
+from job_api.rpc.fields import Fields
+from job_api.rpc.outcome_messages import CodeOf, creation_message, outcome_message
+from job_api.rpc.watch_messages import watch_message
+from shared.gen.baton.v1 import job_control_pb2 as pb
+from shared.gen.baton.v1 import job_control_pb2_grpc
+from shared.rpc.identity import JOBS_ADMIN, JOBS_READ, JOBS_WRITE
+
+Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+
+SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["JobControl"].full_name
+
+SCOPES: Mapping[str, str] = MappingProxyType(
+    {
+        "CreateJob": JOBS_WRITE,
+        "CreateJobs": JOBS_WRITE,
+        "UploadInput": JOBS_WRITE,
+        "GetJob": JOBS_READ,
+        "GetJobOutput": JOBS_READ,
+        "ListJobs": JOBS_READ,
+        "ListAttempts": JOBS_READ,
+        "ListArtifacts": JOBS_READ,
+        "ListJobDefinitions": JOBS_READ,
+        "CancelJob": JOBS_WRITE,
+        "CancelJobs": JOBS_WRITE,
+        "RetryJob": JOBS_WRITE,
+        "RetryJobs": JOBS_WRITE,
+        "WatchJob": JOBS_READ,
+        "WatchJobs": JOBS_READ,
+        "EstimateBatch": JOBS_READ,
+        "CreateBatch": JOBS_WRITE,
+        "GetBatch": JOBS_READ,
+        "ListBatches": JOBS_READ,
+        "ListBatchItems": JOBS_READ,
+        "CancelBatch": JOBS_WRITE,
+        "RetryBatchItems": JOBS_WRITE,
+        "SelectBatchItems": JOBS_WRITE,
+        "AdvanceBatch": JOBS_WRITE,
+        "WatchBatch": JOBS_READ,
+        "ListEvents": JOBS_ADMIN,
+        "WatchEvents": JOBS_ADMIN,
+        "ExplainJob": JOBS_READ,
+        "ListQueues": JOBS_ADMIN,
+        "Pause": JOBS_ADMIN,
+        "Resume": JOBS_ADMIN,
+        "ListExecutors": JOBS_ADMIN,
+        "ListOutboxMessages": JOBS_ADMIN,
+        "ResendOutboxMessages": JOBS_ADMIN,
+        "ListAuditRecords": JOBS_ADMIN,
+    }
+)
+"""Every method, also those that come later: one that is not here is refused to everyone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """What JobControl can be asked."""
+
+    create_job: CreateJob
+    create_jobs: CreateJobs
+    upload_input: UploadInput
+    get_job: GetJob
+    get_job_output: GetJobOutput
+    list_jobs: ListJobs
+    list_attempts: ListAttempts
+    list_artifacts: ListArtifacts
+    list_job_definitions: ListJobDefinitions
+    cancel_job: CancelJob
+    watch_job: WatchJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimits:
+    """What single fields of requests may hold."""
+
+    labels_max: int
+    jobs_per_call_max: int
+    chunk_bytes_max: int
+
+
+class JobControlServicer(job_control_pb2_grpc.JobControlServicer):
+    """What is not here yet is UNIMPLEMENTED, as the generated class says."""
+
+    def __init__(self, operations: Operations, limits: RequestLimits, *, code_of: CodeOf) -> None:
+        """`code_of` is the table of errors: outcomes of items carry a status too."""
+        self._operations = operations
+        self._limits = limits
+        self._code_of = code_of
+
+    async def CreateJob(self, request: pb.CreateJobRequest, context: Context) -> pb.CreateJobResponse:
+        caller = convert.caller()
+        command = convert.create_job_command(
+            request, labels_max=self._limits.labels_max, traceparent=_traceparent(context)
+        )
+        creation = await self._operations.create_job(caller, command)
+        return creation_message(creation, inside=caller.sees_all)
+
+    async def CreateJobs(self, request: pb.CreateJobsRequest, context: Context) -> pb.CreateJobsResponse:
+        caller = convert.caller()
+        wishes = convert.wishes(
+            request,
+            jobs_max=self._limits.jobs_per_call_max,
+            labels_max=self._limits.labels_max,
+            traceparent=_traceparent(context),
+        )
+        outcomes = await self._operations.create_jobs(caller, wishes)
+        return pb.CreateJobsResponse(
+            outcomes=[
+                outcome_message(each, inside=caller.sees_all, code_of=self._code_of) for each in outcomes
+            ]
+        )
+
+    async def UploadInput(self, request_iterator: Any, context: Context) -> pb.UploadInputResponse:
+        requests = cast("AsyncIterator[pb.UploadInputRequest]", aiter(request_iterator))
+        command = await upload_messages.header(requests)
+        chunks = upload_messages.chunks(requests, chunk_bytes_max=self._limits.chunk_bytes_max)
+        uploaded = await self._operations.upload_input(convert.caller(), command, chunks)
+        return pb.UploadInputResponse(
+            upload_id=str(uploaded.upload_id),
+            document_bytes=uploaded.document_bytes,
+            sha256=uploaded.sha256,
+        )
+
+    async def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
+        caller = convert.caller()
+        shown = await self._operations.get_job(caller, convert.job_id(request.job_id))
+        return pb.GetJobResponse(
+            job=messages.job_message(shown.job, inside=caller.sees_all, artifacts=shown.artifacts)
+        )
+
+    async def GetJobOutput(
+        self, request: pb.GetJobOutputRequest, context: Context
+    ) -> pb.GetJobOutputResponse:
+        stored = await self._operations.get_job_output(convert.caller(), convert.job_id(request.job_id))
+        return pb.GetJobOutputResponse(output=stored.output, output_hash=stored.output_hash)
+
+    async def ListJobs(self, request: pb.ListJobsRequest, context: Context) -> pb.ListJobsResponse:
+        caller = convert.caller()
+        with Fields() as fields:
+            job_filter = convert.job_filter(fields, request.filter)
+            asked = fields.page(request)
+        page = await self._operations.list_jobs(caller, job_filter, asked)
+        return pb.ListJobsResponse(
+            jobs=[messages.job_message(each, inside=caller.sees_all) for each in page.items],
+            next_page_token=page.next_token,
+        )
+
+    async def ListAttempts(
+        self, request: pb.ListAttemptsRequest, context: Context
+    ) -> pb.ListAttemptsResponse:
+        caller = convert.caller()
+        with Fields() as fields:
+            job_id, asked = fields.job_id(request.job_id), fields.page(request)
+        page = await self._operations.list_attempts(caller, job_id, asked)
+        return pb.ListAttemptsResponse(
+            attempts=[messages.attempt_message(each, inside=caller.sees_all) for each in page.items],
+            next_page_token=page.next_token,
+        )
+
+    async def ListArtifacts(
+        self, request: pb.ListArtifactsRequest, context: Context
+    ) -> pb.ListArtifactsResponse:
+        with Fields() as fields:
+            job_id, asked = fields.job_id(request.job_id), fields.page(request)
+        page = await self._operations.list_artifacts(
+            convert.caller(), job_id, asked, include_content=request.include_content
+        )
+        return pb.ListArtifactsResponse(
+            artifacts=[messages.artifact_message(each) for each in page.items],
+            next_page_token=page.next_token,
+        )
+
+    async def ListJobDefinitions(
+        self, request: pb.ListJobDefinitionsRequest, context: Context
+    ) -> pb.ListJobDefinitionsResponse:
+        with Fields() as fields:
+            asked = fields.page(request)
+        page = await self._operations.list_job_definitions(asked)
+        return pb.ListJobDefinitionsResponse(
+            definitions=[messages.definition_message(each) for each in page.items],
+            next_page_token=page.next_token,
+        )
+
+    async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:
+        caller = convert.caller()
+        job = await self._operations.cancel_job(caller, convert.job_id(request.job_id))
+        return pb.CancelJobResponse(job=messages.job_message(job, inside=caller.sees_all))
+
+    async def WatchJob(
+        self, request: pb.WatchJobRequest, context: Context
+    ) -> AsyncIterator[pb.WatchJobResponse]:
+        caller = convert.caller()
+        async with aclosing(self._operations.watch_job(caller, convert.watch_command(request))) as updates:
+            async for each in updates:
+                yield watch_message(each, inside=caller.sees_all)
+
+
+def _traceparent(context: Context) -> str:
+    metadata = context.invocation_metadata() or ()
+    return next((str(value) for key, value in metadata if key == "traceparent"), "")
