@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from job_api.command.options import EXIT_CODES
-from job_api.rpc.job_control import JobControlServicer
+from job_api.rpc.job_control_servicer import JobControlServicer
 from job_api.settings import ApiSettings
 from job_worker.executor.settings import ExecutorSettings
 from job_worker.settings import WorkerSettings
