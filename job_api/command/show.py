@@ -112,7 +112,8 @@ def _progress(view: JobView) -> str:
 
 def _attempt(view: JobView) -> str:
     if not view.attempt:
-        return f"waits until {_time(view.next_attempt_time)}" if view.next_attempt_time else ""
+        delayed = view.next_attempt_time is not None and view.next_attempt_time > view.create_time
+        return f"not before {_time(view.next_attempt_time)}" if delayed else ""
     due = f", the next one at {_time(view.next_attempt_time)}" if view.next_attempt_time else ""
     return f"{view.attempt} ({view.failure_count} failed, {view.loss_count} lost){due}"
 
