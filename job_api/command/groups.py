@@ -25,11 +25,8 @@ def register(app: typer.Typer) -> None:
 
 def api() -> None:
     """Run JobControl, with the loops that dispatch, sweep and reap; settings come from BATON_*."""
-    from job_api import app
+    from job_api.app import run as serve
     from job_api.settings import ApiSettings
     from shared.runtime.processes import begin, run
 
-    async def until_stopped() -> None:
-        await app.run(begin(ApiSettings))
-
-    raise typer.Exit(run(until_stopped))
+    raise typer.Exit(run(lambda: serve(begin(ApiSettings))))
