@@ -7,8 +7,9 @@ committed ever fails because of a hint.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from types import TracebackType
 from typing import Self
 from uuid import UUID
@@ -29,7 +30,7 @@ from shared.streams.connection import translated
 
 log = structlog.get_logger(__name__)
 
-SILENCE_SECONDS = 10.0
+SILENCE = timedelta(seconds=10)
 """A subscription that has heard nothing for this long asks the server whether it is still there, and takes it
 for gone after as long again."""
 
@@ -83,9 +84,10 @@ class WakeUps:
             message = streams_pb2.CancelsRequested(job_ids=part)
             await self._publish(Channel.CANCELS_REQUESTED, message)
 
-    def listen(self, *channels: Channel, clock: Clock | None = None) -> Hints:
+    def listen(self, *channels: Channel, silence: timedelta = SILENCE, clock: Clock | None = None) -> Hints:
         """Return the hints of these channels from when it is entered on; see `Hints`."""
-        return Hints(self._redis, self._prefix, channels, clock or SystemClock())
+        names = {channel_name(self._prefix, each).encode(): each for each in channels}
+        return Hints(self._redis, names, silence=silence, clock=clock or SystemClock())
 
     async def _publish(self, channel: Channel, message: Message) -> None:
         try:
@@ -101,9 +103,12 @@ class Hints:
     It outlives Redis: while Redis is away it waits and subscribes again. What was said meanwhile is lost.
     """
 
-    def __init__(self, redis: Redis, prefix: str, channels: Collection[Channel], clock: Clock) -> None:
+    def __init__(
+        self, redis: Redis, channels: Mapping[bytes, Channel], *, silence: timedelta, clock: Clock
+    ) -> None:
         self._redis = redis
-        self._channels = {channel_name(prefix, each).encode(): each for each in channels}
+        self._channels = channels
+        self._silence = silence
         self._clock = clock
         self._backoff = Backoff()
         self._failures = 0
@@ -159,7 +164,7 @@ class Hints:
         self._asked = False
 
     async def _read(self, subscription: PubSub) -> Hint | None:
-        message = await subscription.get_message(timeout=SILENCE_SECONDS)
+        message = await subscription.get_message(timeout=self._silence.total_seconds())
         if message is None:
             if self._asked:
                 raise ConnectionError("the server is silent")

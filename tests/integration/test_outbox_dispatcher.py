@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from job_api.loops.event_dispatcher import EventDispatcher
 from job_api.loops.outbox_dispatcher import MARK_MIN, OutboxDispatcher
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.identity import JobId, Owner, StreamName
-from shared.domain.jobs import JobState
 from shared.storage.dispatches import OWNERS_PER_STREAM_MAX
 from shared.storage.transactions import Transactions
 from shared.streams.connection import open_redis
-from shared.streams.event_copy import EventCopy
 from shared.streams.lease_streams import Entry, LeaseStreams, WaitingAttempt
 from tests.support.database_time import DatabaseTime
 from tests.support.redis_keys import wipe
-from tests.support.storage import STREAM, a_job, a_session, claim, claim_request, job_in, new_job
+from tests.support.storage import STREAM, a_job, a_session, claim, claim_request, new_job
 
 URGENT = StreamName("drill:synthetic:1.1:0")
 
@@ -230,6 +226,26 @@ async def test_two_dispatchers_deliver_each_row_once(
     assert [each.job_id for each in await take(streams)] == [each.job_id for each in held]
 
 
+async def test_rows_that_a_frozen_dispatcher_holds_are_free_again_after_its_time(
+    transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher
+) -> None:
+    async def freeze(delivered: list[Entry]) -> None:
+        """Hold the row until others have delivered it, then come to."""
+        async with transactions.begin() as frozen:
+            await frozen.end_if_silent(timedelta(seconds=0.1))
+            await frozen.dispatches.lock_due({STREAM: [Owner("owner")]}, {STREAM: 1})
+            while not delivered:
+                await dispatcher.step()
+                delivered += await take(streams)
+
+    job_id = await a_job(transactions)
+    delivered: list[Entry] = []
+    with pytest.raises(PlatformUnavailable):
+        await freeze(delivered)
+
+    assert [each.job_id for each in delivered] == [job_id]
+
+
 async def test_rows_of_a_stream_that_redis_lost_are_sent_again_with_the_next_job(
     transactions: Transactions,
     streams: LeaseStreams,
@@ -280,21 +296,3 @@ async def test_with_redis_away_rows_wait_as_they_are(
     await dispatcher.step()
 
     assert [each.job_id for each in await take(streams)] == [job_id]
-
-
-async def test_outgoing_events_are_copied_once_in_order_and_dispatches_are_not_among_them(
-    transactions: Transactions, redis: Redis, redis_prefix: str
-) -> None:
-    succeeded = await job_in(transactions, JobState.SUCCEEDED)
-    cancelled = await job_in(transactions, JobState.CANCELLED)
-    await a_job(transactions)
-    events = EventDispatcher(transactions, EventCopy(redis, prefix=redis_prefix))
-
-    assert await events.step() is False
-    assert await events.step() is False
-
-    copied: list[Any] = [fields for _, fields in await redis.xrange(f"{redis_prefix}events") or []]
-    assert [each[b"dedupe_key"].decode() for each in copied] == [
-        f"job.succeeded:{succeeded}:1",
-        f"job.cancelled:{cancelled}:1",
-    ]
