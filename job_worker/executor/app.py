@@ -28,7 +28,7 @@ from shared.gen.baton.internal.v1.handler_pipe_pb2 import Setup
 from shared.gen.baton.v1.execution_service_pb2 import Capability, Hello
 from shared.gen.baton.v1.execution_service_pb2_grpc import ExecutionServiceStub
 from shared.rpc.channel import call_metadata, channel_options
-from shared.runtime.clock import SystemClock
+from shared.runtime.clock import Clock, SystemClock
 from shared.runtime.loops import Loop, Timetable, background
 from shared.runtime.processes import until_signalled
 
@@ -58,20 +58,18 @@ async def run(settings: ExecutorSettings) -> int:
     """
     selection = _selected(settings)
     clock = SystemClock()
-    async with _built(settings, selection) as parts:
-        async with background(*parts.pool.loops(), clock=clock):
-            await parts.pool.ready.wait()
-            async with background(*_loops(parts, settings), clock=clock):
-                await until_signalled()
-                await _stop(parts, settings)
-        await parts.pool.stop()
+    async with _built(settings, selection, clock) as parts, background(*parts.pool.loops(), clock=clock):
+        await parts.pool.ready.wait()
+        async with background(*_loops(parts, settings), clock=clock):
+            await until_signalled()
+            await _stop(parts, settings)
     return 0
 
 
 def _loops(parts: _Parts, settings: ExecutorSettings) -> Sequence[Loop]:
     beat = Timetable(idle=timedelta(seconds=settings.progress_seconds))
     return [
-        parts.connection.loop(wait_max=timedelta(seconds=settings.reconnect_seconds_max)),
+        parts.connection.loop(),
         Loop("heartbeats", parts.heartbeats.step, beat),
     ]
 
@@ -111,11 +109,11 @@ def _selected(settings: ExecutorSettings) -> Selection:
 
 
 @asynccontextmanager
-async def _built(settings: ExecutorSettings, selection: Selection) -> AsyncIterator[_Parts]:
+async def _built(settings: ExecutorSettings, selection: Selection, clock: Clock) -> AsyncIterator[_Parts]:
     metadata = call_metadata(settings.token.get_secret_value() if settings.token else None)
     book, outgoing = LeaseBook(), Outgoing()
     pool = HandlerPool(_setup(settings, selection), processes=settings.handler_processes)
-    heartbeats = Heartbeats(book=book, outgoing=outgoing, pool=pool, clock=SystemClock())
+    heartbeats = Heartbeats(book=book, outgoing=outgoing, pool=pool, clock=clock)
     options = channel_options(message_bytes_max=MESSAGE_BYTES_MAX)
     async with grpc.aio.insecure_channel(settings.execution_address, options=options) as channel:
         keeper = Keeper(
@@ -138,11 +136,14 @@ async def _built(settings: ExecutorSettings, selection: Selection) -> AsyncItera
             keeper=keeper,
             book=book,
             outgoing=outgoing,
+            clock=clock,
+            wait_max=timedelta(seconds=settings.reconnect_seconds_max),
         )
         try:
             yield _Parts(keeper, book, pool, connection, heartbeats)
         finally:
             await connection.close()
+            await pool.stop()
 
 
 def _setup(settings: ExecutorSettings, selection: Selection) -> Setup:

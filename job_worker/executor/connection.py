@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -14,12 +15,15 @@ from job_worker.executor.keeper import Keeper
 from job_worker.executor.outgoing import Outgoing
 from job_worker.executor.session import Session
 from shared.gen.baton.v1.execution_service_pb2 import Hello
+from shared.runtime.clock import Clock
 from shared.runtime.faults import StartupFault
 from shared.runtime.loops import Backoff, Loop, Timetable
 
 log = structlog.get_logger(__name__)
 
 _RECONNECT_FIRST = timedelta(seconds=0.1)
+_LASTING_SECONDS = 5.0
+"""A session that ends sooner counts as a failure."""
 _AFTER_GOODBYE = timedelta(hours=1)
 """Longer than any process takes to end."""
 _HOPELESS = frozenset(
@@ -45,6 +49,8 @@ class Connection:
         keeper: Keeper,
         book: LeaseBook,
         outgoing: Outgoing,
+        clock: Clock,
+        wait_max: timedelta,
     ) -> None:
         self._address = address
         self._metadata = metadata
@@ -52,14 +58,17 @@ class Connection:
         self._keeper = keeper
         self._book = book
         self._outgoing = outgoing
+        self._clock = clock
+        self._backoff = Backoff(initial=min(_RECONNECT_FIRST, wait_max), cap=wait_max)
+        self._opened_time = 0.0
+        self._short_lives = 0
         self._session: Session | None = None
         self._moving = False
         self._welcomed = False
         self._leaving = False
 
-    def loop(self, *, wait_max: timedelta) -> Loop:
-        backoff = Backoff(initial=min(_RECONNECT_FIRST, wait_max), cap=wait_max)
-        timetable = Timetable(idle=_AFTER_GOODBYE, transient=(StreamBroken,), backoff=backoff)
+    def loop(self) -> Loop:
+        timetable = Timetable(idle=_AFTER_GOODBYE, transient=(StreamBroken,), backoff=self._backoff)
         return Loop("session", self.step, timetable)
 
     async def step(self) -> bool:
@@ -80,9 +89,11 @@ class Connection:
             if self._leaving:
                 return False
             await self._leave()
+            await self._rest()
             raise
         log.info("session.drained")
         self._moving = True
+        await self._rest()
         return True
 
     async def say_goodbye(self) -> None:
@@ -95,6 +106,14 @@ class Connection:
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
+
+    async def _rest(self) -> None:
+        """Wait a little longer after each session in a row that did not last."""
+        if self._clock.monotonic() - self._opened_time >= _LASTING_SECONDS:
+            self._short_lives = 0
+            return
+        self._short_lives += 1
+        await self._clock.sleep(self._backoff.delay(self._short_lives, uniform=random.random()))
 
     async def _leave(self) -> None:
         session, self._session = self._session, None
@@ -123,6 +142,7 @@ class Connection:
             await old.close()
         self._moving = False
         self._welcomed = True
+        self._opened_time = self._clock.monotonic()
         self._keeper.connected(welcome)
         session.start(self._keeper, self._outgoing)
         log.info("session.opened", address=self._address, session_id=welcome.session_id, held=len(self._book))

@@ -79,12 +79,13 @@ class Outgoing:
 
     async def next_frame(self) -> OpenSessionRequest:
         """Wait until there is something to send, and return as much of it as one frame takes."""
-        while not self._has_more():
+        while not self.has_more():
             self._wake.clear()
             await self._wake.wait()
         return self._taken()
 
-    def _has_more(self) -> bool:
+    def has_more(self) -> bool:
+        """Whether there is something to send."""
         return bool(
             self._credits
             or self._heartbeats

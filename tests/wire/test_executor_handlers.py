@@ -200,3 +200,19 @@ async def test_handlers_that_do_not_fit_are_all_named_before_anything_starts() -
     assert "the handler of 'wrong_input' must take Wanted, not Other" in text
     assert "the handler of 'wrong_output' must return Wanted, not str" in text
     assert "there is a handler for the job type 'unknown', which no definition names" in text
+
+
+async def test_with_two_processes_a_handler_that_holds_one_up_leaves_the_other_alone() -> None:
+    async with scripted_service() as service, an_executor(service.address, handler_processes=2):
+        session = await service.welcomed()
+        both = [a_lease() for _ in range(2)]
+        await session.grant(*both)
+        for lease in both:
+            await session.report_of(lease)
+        blocking = a_lease(given={"work": "blocking", "duration_seconds": 60}, grace=0.1)
+        await session.grant(blocking)
+        await session.until(lambda: session.heartbeats_of(blocking))
+        quick = a_lease()
+        await session.grant(quick)
+        assert (await session.report_of(quick)).HasField("success")
+        assert session.reports_of(blocking) == []

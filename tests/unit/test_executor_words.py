@@ -1,0 +1,154 @@
+"""The words in which an executor tells how attempts end, what it selects, and how it paces pieces."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+
+import pytest
+
+from job_worker.executor import report_words
+from job_worker.executor.handler import Cancelled, HandlerFailure
+from job_worker.executor.held_lease import HeldLease, LeaseBook, StopReason
+from job_worker.executor.piece_flow import PIECES_UNSTORED_MAX, PieceFlow
+from job_worker.executor.selection import select
+from job_worker.executor.settings import ExecutorSettings
+from job_worker.executor.wording import fitted, tail
+from shared.catalog import catalog
+from shared.gen.baton.internal.v1.handler_pipe_pb2 import Ceased, WorkEnd
+from shared.gen.baton.v1 import execution_service_pb2 as pb
+from shared.runtime.faults import StartupFault
+
+SUCCESS = WorkEnd(success=pb.Success(output=b"{}"))
+FAILURE = WorkEnd(failure=pb.Failure(code="PROVIDER_TIMEOUT", message="late"))
+CEASED = WorkEnd(ceased=Ceased())
+
+
+def held(stop: StopReason | None = None, number: int = 1) -> HeldLease:
+    lease = pb.Lease(job_id=f"job-{number}", token="1.token", queue="drill")
+    return HeldLease(number, lease, pb.LeaseRef(job_id=lease.job_id, token=lease.token), 0.0, stop=stop)
+
+
+def words(report: pb.Report) -> str:
+    match report.WhichOneof("end"):
+        case "failure":
+            return report.failure.code
+        case "give_back":
+            return pb.GiveBackReason.Name(report.give_back.reason).removeprefix("GIVE_BACK_REASON_")
+        case "stopped":
+            return "killed" if report.stopped.killed else "stopped"
+        case other:
+            return str(other)
+
+
+@pytest.mark.parametrize(
+    ("stop", "end", "told"),
+    [
+        (None, SUCCESS, "success"),
+        (None, FAILURE, "PROVIDER_TIMEOUT"),
+        (StopReason.CANCEL, SUCCESS, "success"),
+        (StopReason.CANCEL, FAILURE, "stopped"),
+        (StopReason.CANCEL, CEASED, "stopped"),
+        (StopReason.TIMEOUT, SUCCESS, "TIMEOUT"),
+        (StopReason.TIMEOUT, FAILURE, "TIMEOUT"),
+        (StopReason.TIMEOUT, CEASED, "TIMEOUT"),
+        (StopReason.DRAINING, SUCCESS, "success"),
+        (StopReason.DRAINING, FAILURE, "DRAINING"),
+        (StopReason.DRAINING, CEASED, "DRAINING"),
+    ],
+)
+def test_why_a_handler_was_to_stop_counts_before_how_it_ended(
+    stop: StopReason | None, end: WorkEnd, told: str
+) -> None:
+    assert words(report_words.of_end(held(stop), end)) == told
+
+
+@pytest.mark.parametrize(
+    ("stop", "killed", "told"),
+    [
+        (None, False, "PROCESS_DIED"),
+        (None, True, "NEIGHBOUR_KILLED"),
+        (StopReason.CANCEL, True, "killed"),
+        (StopReason.TIMEOUT, True, "TIMEOUT"),
+        (StopReason.DRAINING, True, "DRAINING"),
+    ],
+)
+def test_a_death_is_told_by_whose_fault_it_was(stop: StopReason | None, killed: bool, told: str) -> None:
+    assert words(report_words.of_death(held(stop), killed=killed, alone=False)) == told
+
+
+def test_the_book_counts_by_queue_and_knows_when_it_is_empty() -> None:
+    book = LeaseBook()
+    first, second = held(number=1), held(number=2)
+    book.add(first)
+    book.add(second)
+    assert (book.count("drill"), len(book), book.emptied.is_set()) == (2, 2, False)
+    assert book.remove(first.ref) is first
+    assert book.remove(first.ref) is None
+    assert second in book
+    assert first not in book
+    book.remove(second.ref)
+    assert (book.count("drill"), book.emptied.is_set()) == (0, True)
+
+
+def test_texts_are_cut_with_an_ellipsis_and_hold_only_what_can_be_stored() -> None:
+    assert fitted("abc", 3) == "abc"
+    assert fitted("abcd", 3) == "ab…"
+    assert tail("abcd", 3) == "…cd"
+    assert fitted("a\0\ud800", 10) == "a\ufffd?"
+
+
+def test_what_is_served_is_named_by_queue_group_or_type() -> None:
+    known = catalog.load()
+    everything = select(known, queues=(), groups=(), job_types=())
+    drills = select(known, queues=("drill",), groups=(), job_types=())
+    assert {each.job_type for each in everything.definitions} == known.definitions.keys()
+    assert ([each.job_type for each in drills.definitions], drills.room) == (["synthetic"], {"drill": 64})
+    with pytest.raises(StartupFault) as caught:
+        select(known, queues=("a",), groups=("b",), job_types=("c",))
+    assert caught.value.faults == (
+        "there is no queue 'a'",
+        "there is no group 'b'",
+        "there is no job type 'c'",
+    )
+
+
+def test_names_in_the_environment_stand_between_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATON_JOB_MODULES", "mine, yours,")
+    monkeypatch.setenv("BATON_QUEUES__DRILL__AT_ONCE", "3")
+    settings = ExecutorSettings()
+    assert settings.job_modules == ("mine", "yours")
+    assert settings.queues["drill"].at_once == 3
+
+
+async def test_pieces_wait_for_room_and_are_hashed_in_order() -> None:
+    flow, cancelled = PieceFlow(piece_bytes_max=10), asyncio.Event()
+    for number in range(1, PIECES_UNSTORED_MAX + 1):
+        assert await flow.admit("a", cancelled) == number
+    waiting = asyncio.create_task(flow.admit("b", cancelled))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    flow.stored(1)
+    assert await waiting == PIECES_UNSTORED_MAX + 1
+    assert flow.hash == hashlib.sha256(b"a" * PIECES_UNSTORED_MAX + b"b").hexdigest()
+
+
+async def test_who_waits_for_room_and_is_to_stop_stops() -> None:
+    flow, cancelled = PieceFlow(piece_bytes_max=10), asyncio.Event()
+    for _ in range(PIECES_UNSTORED_MAX):
+        await flow.admit("a", cancelled)
+    waiting = asyncio.create_task(flow.admit("b", cancelled))
+    await asyncio.sleep(0)
+    cancelled.set()
+    flow.wake()
+    with pytest.raises(Cancelled):
+        await waiting
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("x" * 11, "PAYLOAD_TOO_LARGE"), ("\0", "VALIDATION_OUTPUT"), ("\ud800", "VALIDATION_OUTPUT")],
+)
+async def test_a_piece_that_no_service_takes_fails_the_attempt(text: str, code: str) -> None:
+    with pytest.raises(HandlerFailure, match=code):
+        await PieceFlow(piece_bytes_max=10).admit(text, asyncio.Event())
