@@ -99,7 +99,8 @@ def table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
 
     rendered = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        rendered.add_column(column, overflow="fold")
+        # An id is there to be copied, so it stays in one piece.
+        rendered.add_column(column, overflow="fold", no_wrap=column == "job")
     for row in rows:
         rendered.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     console().print(rendered)
