@@ -9,7 +9,17 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add the commands that start this service's processes."""
+    app.command("worker")(worker_command)
     app.command("executor")(executor_command)
+
+
+def worker_command() -> None:
+    """Serve ExecutionService: hand work to executors, and make their results durable."""
+    from job_worker.app import run
+    from job_worker.settings import WorkerSettings
+    from shared.runtime import processes
+
+    raise typer.Exit(processes.run(lambda: run(processes.begin(WorkerSettings))))
 
 
 def executor_command(

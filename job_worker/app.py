@@ -1,0 +1,252 @@
+"""The worker service, put together: its parts, its loops with their timetables, and their nesting."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+import structlog
+
+from job_worker.operations.attempt_ends import AttemptEnds
+from job_worker.operations.claim_leases import ClaimLeases
+from job_worker.operations.end_session import EndSession
+from job_worker.operations.find_cancels import FindCancels
+from job_worker.operations.find_replaced_sessions import FindReplacedSessions
+from job_worker.operations.get_snapshot import GetSnapshot
+from job_worker.operations.open_session import OpenSession
+from job_worker.operations.project_results import ProjectResults
+from job_worker.operations.projection import Projection
+from job_worker.operations.record_cancels_seen import RecordCancelsSeen
+from job_worker.operations.record_heartbeats import RecordHeartbeats
+from job_worker.operations.record_pulse import RecordPulse
+from job_worker.operations.store_pieces import StorePieces
+from job_worker.projectors import registry
+from job_worker.projectors.projector import Projector
+from job_worker.rpc.execution_servicer import ExecutionLimits, ExecutionServicer
+from job_worker.sessions.cancel_push import CancelPush
+from job_worker.sessions.demand import INTERVAL, Demand
+from job_worker.sessions.heartbeat_batch import HeartbeatBatch
+from job_worker.sessions.hint_relay import HintRelay
+from job_worker.sessions.lease_feed import LeaseFeed
+from job_worker.sessions.piece_batch import PieceBatch
+from job_worker.sessions.pulse import Pulse
+from job_worker.sessions.reception import Reception
+from job_worker.sessions.report_batch import ReportBatch
+from job_worker.sessions.session_watch import SessionWatch
+from job_worker.sessions.sessions import Sessions
+from job_worker.settings import WorkerSettings
+from shared.catalog import catalog as catalogs
+from shared.catalog.catalog import Catalog
+from shared.domain.errors import PlatformUnavailable
+from shared.gen.baton.v1 import execution_service_pb2_grpc
+from shared.rpc.identity import JOBS_EXECUTE, Verify, shared_secret
+from shared.rpc.server import (
+    OpenServer,
+    Service,
+    open_server,
+    refuse_open_address_without_identity,
+    serving,
+)
+from shared.runtime.clock import SystemClock
+from shared.runtime.ids import new_id, new_secret
+from shared.runtime.loops import Backoff, Loop, Timetable, background
+from shared.runtime.processes import until_signalled
+from shared.storage.database import open_engine
+from shared.storage.transactions import Transactions
+from shared.streams.channels import Channel
+from shared.streams.connection import open_redis
+from shared.streams.lease_streams import LeaseStreams
+from shared.streams.wake_ups import Hints, WakeUps
+
+log = structlog.get_logger(__name__)
+
+SERVICE_NAME = "baton.v1.ExecutionService"
+_METHODS = ("OpenSession", "GetSnapshot", "ReportResult", "ReportFailure")
+_SECRET_SETTING = "BATON_TOKEN_SECRET"
+_CALL_SECONDS_MAX = 30.0
+"""For a report without a session whose caller set no deadline: a batch and its slowest projector."""
+_STOP_SECONDS = 5.0
+"""What ending the last streams may take after the drain."""
+
+PULSE_INTERVAL = timedelta(seconds=1)
+PULSE_TOLERANCE = timedelta(seconds=3)
+"""Two pulses may be late; the reaper looks less often than that."""
+
+_SOON = Backoff(initial=timedelta(milliseconds=100), cap=timedelta(seconds=2))
+"""For what executors wait for: they come back with the database, and not half a minute later."""
+
+
+async def run(settings: WorkerSettings) -> int:
+    """Serve until told to stop; returns the exit code."""
+    async with running(settings):
+        await until_signalled()
+    return 0
+
+
+@asynccontextmanager
+async def running(settings: WorkerSettings) -> AsyncIterator[str]:
+    """Serve inside the block, and yield the address.
+
+    Raises:
+        StartupFault: It can't serve as it is set up.
+        CatalogFault: The job types and queues don't fit together.
+    """
+    catalog = catalogs.load(settings.job_modules, queues=settings.queues, job_types=settings.job_types)
+    projectors = registry.load(catalog, settings.job_modules)
+    verify = _verifier(settings)
+    log.info("catalog.loaded", job_types=len(catalog.definitions), unfed_queues=catalog.unfed_queues())
+    async with (
+        open_engine(settings.database_url, pool_size=settings.database_pool_size) as engine,
+        open_redis(str(settings.redis_url)) as redis,
+        WakeUps(redis, prefix=settings.redis_prefix).listen(
+            Channel.STREAMS_FILLED, Channel.CANCELS_REQUESTED
+        ) as hints,
+    ):
+        wake_ups = WakeUps(redis, prefix=settings.redis_prefix)
+        streams = LeaseStreams(redis, prefix=settings.redis_prefix)
+        parts = _parts(
+            settings,
+            catalog,
+            projectors,
+            transactions=Transactions(engine),
+            streams=streams,
+            wake_ups=wake_ups,
+        )
+        opened = _opened(settings, parts, verify)
+        pulse = Pulse(RecordPulse(parts.transactions, tolerance=PULSE_TOLERANCE), opened.health.set_serving)
+        grace = timedelta(seconds=settings.sessions.drain_seconds + _STOP_SECONDS)
+        async with (
+            background(*_loops(settings, parts, hints, pulse)),
+            serving(opened, grace=grace, drain=parts.reception.drain),
+        ):
+            yield opened.address
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    transactions: Transactions
+    sessions: Sessions
+    heartbeats: HeartbeatBatch
+    pieces: PieceBatch
+    reports: ReportBatch
+    cancels: CancelPush
+    demand: Demand
+    feed: LeaseFeed
+    watch: SessionWatch
+    reception: Reception
+    servicer: ExecutionServicer
+
+
+def _parts(
+    settings: WorkerSettings,
+    catalog: Catalog,
+    projectors: Mapping[str, Projector],
+    *,
+    transactions: Transactions,
+    streams: LeaseStreams,
+    wake_ups: WakeUps,
+) -> _Parts:
+    limits, clock, replica, ends = settings.sessions, SystemClock(), str(new_id()), AttemptEnds(catalog)
+    projection = Projection(
+        catalog, projectors, statement_time_max=timedelta(seconds=limits.projection_seconds_max)
+    )
+    project_results = ProjectResults(
+        transactions, ends, projection, wake_ups, output_bytes_max=limits.output_bytes_max
+    )
+    claim_leases = ClaimLeases(transactions, catalog, wake_ups, new_secret=new_secret)
+
+    sessions = Sessions()
+    heartbeats = HeartbeatBatch(RecordHeartbeats(transactions, wake_ups))
+    pieces = PieceBatch(StorePieces(transactions, wake_ups))
+    reports = ReportBatch(project_results, pieces, heartbeats)
+    cancels = CancelPush(sessions, FindCancels(transactions), RecordCancelsSeen(transactions, wake_ups))
+    demand = Demand(sessions, streams, replica=replica, clock=clock)
+    drain_time = timedelta(seconds=limits.drain_seconds)
+    reception = Reception(
+        sessions,
+        catalog,
+        OpenSession(transactions, ends, wake_ups, new_id=new_id),
+        EndSession(transactions, ends, wake_ups),
+        heartbeats=heartbeats,
+        pieces=pieces,
+        reports=reports,
+        cancels=cancels,
+        frame_bytes_max=limits.frame_bytes_max,
+        drain_time=drain_time,
+    )
+    return _Parts(
+        transactions=transactions,
+        sessions=sessions,
+        heartbeats=heartbeats,
+        pieces=pieces,
+        reports=reports,
+        cancels=cancels,
+        demand=demand,
+        feed=LeaseFeed(sessions, streams, claim_leases, demand, reports, replica=replica),
+        watch=SessionWatch(
+            sessions,
+            FindReplacedSessions(transactions),
+            age_max=timedelta(seconds=limits.age_seconds),
+            drain_time=drain_time,
+            clock=clock,
+        ),
+        reception=reception,
+        servicer=ExecutionServicer(reception, reports, GetSnapshot(transactions), _limits(settings)),
+    )
+
+
+def _limits(settings: WorkerSettings) -> ExecutionLimits:
+    limits = settings.sessions
+    return ExecutionLimits(
+        frame_bytes_max=limits.frame_bytes_max,
+        output_bytes_max=limits.output_bytes_max,
+        piece_bytes_max=limits.piece_bytes_max,
+        progress_message_characters_max=limits.progress_message_characters_max,
+    )
+
+
+def _opened(settings: WorkerSettings, parts: _Parts, verify: Verify | None) -> OpenServer:
+    add_to = partial(execution_service_pb2_grpc.add_ExecutionServiceServicer_to_server, parts.servicer)
+    return open_server(
+        settings.execution_address,
+        [Service(SERVICE_NAME, add_to, dict.fromkeys(_METHODS, JOBS_EXECUTE))],
+        verify=verify,
+        message_bytes_max=settings.sessions.frame_bytes_max,
+        call_time_max=timedelta(seconds=_CALL_SECONDS_MAX),
+    )
+
+
+def _verifier(settings: WorkerSettings) -> Verify | None:
+    secret = settings.token_secret.get_secret_value() if settings.token_secret else None
+    refuse_open_address_without_identity(settings.execution_address, secret, setting=_SECRET_SETTING)
+    return shared_secret(secret, setting=_SECRET_SETTING) if secret else None
+
+
+def _loops(settings: WorkerSettings, parts: _Parts, hints: Hints, pulse: Pulse) -> Sequence[Loop]:
+    seconds = partial(_timetable, backoff=_SOON)
+    sessions, cancels = parts.sessions, parts.cancels
+    relay = HintRelay(hints, streams_filled=sessions.credits_added, cancels=cancels.wake)
+    flush = settings.sessions.heartbeat_flush_seconds
+    return (
+        Loop("pulse", pulse.step, seconds(PULSE_INTERVAL.total_seconds())),
+        Loop("heartbeats", parts.heartbeats.step, seconds(flush)),
+        *(
+            Loop(f"reports_{lane}", parts.reports.step, seconds(5), wake=added)
+            for lane, added in enumerate(parts.reports.added, start=1)
+        ),
+        Loop("pieces", parts.pieces.step, seconds(5), wake=parts.pieces.added),
+        Loop("lease_feed", parts.feed.step, seconds(0.5), wake=sessions.credits_added),
+        Loop("lease_take_over", parts.feed.take_over, seconds(5)),
+        Loop("demand", parts.demand.step, seconds(INTERVAL.total_seconds()), wake=sessions.demand_changed),
+        Loop("cancels", cancels.step, seconds(5), wake=cancels.wake),
+        Loop("session_watch", parts.watch.step, seconds(2)),
+        Loop("departures", parts.reception.step, seconds(1), wake=parts.reception.departed),
+        Loop("hints", relay.step, seconds(1)),
+    )
+
+
+def _timetable(idle_seconds: float, *, backoff: Backoff) -> Timetable:
+    return Timetable(timedelta(seconds=idle_seconds), transient=(PlatformUnavailable,), backoff=backoff)

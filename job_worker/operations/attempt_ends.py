@@ -1,0 +1,94 @@
+"""From what was reported or found to how an attempt ended, and what follows for its job."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import assert_never
+
+from job_worker.operations.reports import End, Failure, GiveBack, GiveBackReason, ReportOutcome, Stopped
+from shared.catalog.catalog import Catalog
+from shared.domain.attempts import AttemptEnd, AttemptOutcome, Finish, TryAgain, decide
+from shared.domain.errors import UnknownJobType
+from shared.domain.identity import JobType
+from shared.domain.jobs import JobChange, JobError
+from shared.domain.retries import EXECUTOR_LOST, TIMEOUT, Backoff, RetryPolicy
+from shared.storage.attempts import HeldAttempt
+from shared.storage.state_changes import Ending
+
+_NO_LONGER_DEFINED = RetryPolicy(max_retries=0, backoff=Backoff(timedelta(seconds=5)))
+"""For jobs of a type that was taken out of the catalog while they ran."""
+
+
+class AttemptEnds:
+    """Decides with the catalog's promises and a draw for the jitter."""
+
+    def __init__(self, catalog: Catalog, *, uniform: Callable[[], float] = random.random) -> None:
+        self._catalog = catalog
+        self._uniform = uniform
+
+    def decide(self, held: HeldAttempt, end: AttemptEnd) -> TryAgain | Finish:
+        """Decide what follows; a cancel that was requested makes every end a cancelled one."""
+        return decide(end, held.standing, self._policy(held.job_type), uniform=self._uniform())
+
+    def given_back(self, held: HeldAttempt) -> Ending:
+        """End an attempt that nobody works on, through no fault of its own."""
+        end = effective(AttemptEnd(AttemptOutcome.GIVEN_BACK), held)
+        return Ending(held.lease, end, self.decide(held, end))
+
+    def _policy(self, job_type: JobType) -> RetryPolicy:
+        try:
+            return self._catalog.retry_policy(self._catalog.definition(job_type))
+        except UnknownJobType:
+            return _NO_LONGER_DEFINED
+
+
+def effective(end: AttemptEnd, held: HeldAttempt) -> AttemptEnd:
+    """Return the end as it counts: with a cancel requested, every end is CANCELLED."""
+    if held.standing.cancel_requested:
+        return AttemptEnd(AttemptOutcome.CANCELLED, forced=end.forced)
+    return end
+
+
+def end_of(reported: Failure | GiveBack | Stopped) -> AttemptEnd:
+    """Read a report without output."""
+    match reported:
+        case Failure(error=error):
+            outcome = AttemptOutcome.TIMED_OUT if error.code == TIMEOUT else AttemptOutcome.FAILED
+            return AttemptEnd(outcome, error, retry_after=reported.retry_after, permanent=reported.permanent)
+        case GiveBack():
+            return _give_back_end(reported)
+        case Stopped(killed=killed):
+            # Without a cancel the executor stopped it for a reason of its own, so it costs nothing.
+            return AttemptEnd(AttemptOutcome.GIVEN_BACK, forced=killed)
+        case _:
+            assert_never(reported)
+
+
+def _give_back_end(reported: GiveBack) -> AttemptEnd:
+    match reported.reason:
+        case GiveBackReason.DRAINING | GiveBackReason.REFUSED:
+            return AttemptEnd(AttemptOutcome.GIVEN_BACK, refused=True)
+        case GiveBackReason.PROCESS_DIED if reported.alone:
+            error = JobError(EXECUTOR_LOST, "the handler's process died")
+            return AttemptEnd(AttemptOutcome.LOST, error)
+        case GiveBackReason.PROCESS_DIED:
+            return AttemptEnd(AttemptOutcome.GIVEN_BACK, suspect=True)
+        case GiveBackReason.NEIGHBOUR_KILLED | GiveBackReason.UNDELIVERED:
+            return AttemptEnd(AttemptOutcome.GIVEN_BACK)
+        case _:
+            assert_never(reported.reason)
+
+
+def outcome_of(reported: End, decision: TryAgain | Finish) -> ReportOutcome:
+    """Say what became durable of a report, by what followed from it."""
+    match decision:
+        case TryAgain():
+            return ReportOutcome.RETRY_SCHEDULED
+        case Finish(change=JobChange.CANCELLED) if not isinstance(reported, Stopped):
+            return ReportOutcome.CANCELLED_INSTEAD
+        case Finish():
+            return ReportOutcome.ACCEPTED
+        case _:
+            assert_never(decision)
