@@ -57,6 +57,12 @@ class ExecutorSessions:
             },
         )
 
+    async def current(self, session_ids: Sequence[SessionId]) -> set[SessionId]:
+        """Return those of the sessions that are the current ones of their incarnations."""
+        table = tables.executor_sessions
+        statement = sa.select(table.c.session_id).where(table.c.session_id.in_(session_ids))
+        return {row.session_id for row in await self._connection.execute(statement)}
+
     async def end(self, incarnation_id: IncarnationId, session_id: SessionId) -> bool:
         """Forget the session if it is the incarnation's current one, and return whether it was."""
         table = tables.executor_sessions
