@@ -41,6 +41,7 @@ class HandlerPool:
     def __init__(self, setup: Setup, *, processes: int) -> None:
         self.limits = Limits()
         self.ready = asyncio.Event()
+        """Set once all shared processes have started."""
         self._setup = setup
         self._processes = processes
         self._listener: Listener | None = None
@@ -101,7 +102,8 @@ class HandlerPool:
     async def _live_once(self) -> bool:
         link = await self._born(alone=False)
         self._shared.append(link)
-        self.ready.set()
+        if len(self._shared) == self._processes:
+            self.ready.set()
         self._assign()
         try:
             exit_code = await link.listen(self._ear.heard)

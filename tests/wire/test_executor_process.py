@@ -72,6 +72,18 @@ async def test_a_second_signal_ends_it_at_once_and_its_handlers_with_it(tmp_path
     assert children
 
 
+async def test_when_it_is_killed_no_handler_outlives_it_however_busy(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    async with scripted_service() as service, an_executor_process(service.address) as process:
+        session = await service.welcomed()
+        given = {"duration_seconds": 60, "work": "blocking", "ledger": str(ledger)}
+        await started(session, a_lease(given=given), ledger)
+        [child] = _children(process.pid)
+        process.kill()
+        await process.wait()
+        await until(lambda: not _runs(child))
+
+
 async def test_what_it_can_not_do_is_said_in_a_line_for_each_fault() -> None:
     async with an_executor_process("127.0.0.1:1", "--queue", "nowhere", "--job-type", "nothing") as process:
         assert process.stderr is not None
