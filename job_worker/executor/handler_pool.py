@@ -13,6 +13,7 @@ import structlog
 from job_worker.executor.handler_link import DiedAtStart, HandlerLink, Limits
 from job_worker.executor.held_lease import HeldLease
 from shared.gen.baton.internal.v1.handler_pipe_pb2 import HandlerFrame, Setup
+from shared.runtime.faults import StartupFault
 from shared.runtime.loops import Backoff, Loop, Timetable
 
 log = structlog.get_logger(__name__)
@@ -115,7 +116,7 @@ class HandlerPool:
     async def _run_alone(self, held: HeldLease) -> None:
         try:
             link = await self._born(alone=True)
-        except DiedAtStart as error:
+        except (DiedAtStart, StartupFault) as error:
             log.warning("handler_process.died_at_start", job_id=held.lease.job_id, error=str(error))
             self._ear.not_started(held)
             return

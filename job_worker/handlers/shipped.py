@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from job_worker.executor.handler import Handler
+from job_worker.handlers.document_import import import_document
 from job_worker.handlers.synthetic import run_synthetic
 
-HANDLERS: Mapping[str, Handler] = {"synthetic": run_synthetic}
+HANDLERS: Mapping[str, Handler] = {"document_import": import_document, "synthetic": run_synthetic}
