@@ -101,17 +101,17 @@ def _cancel(client: Client) -> None:
 
 
 def _followed(client: Client, name: str, job: JobView, *, cancel: bool) -> JobView:
-    """Show a job to its end, and cancel it once it has made some progress, if that is wanted."""
-    from job_api.client import Progress
+    """Show a job to its end, and cancel it once an attempt runs, if that is wanted."""
+    from job_api.client import JobEvent, JobEventKind
 
     board = Board()
     with board.shown():
         board.add(name)
         for update in client.watch(job.job_id):
             board.take(name, update.what)
-            if cancel and isinstance(update.what, Progress):
+            started = isinstance(update.what, JobEvent) and update.what.kind is JobEventKind.STARTED
+            if cancel and started:
                 client.cancel(job.job_id)
-                cancel = False
         ended = client.get(job.job_id)
         board.end(name, ended)
     return ended
