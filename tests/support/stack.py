@@ -140,6 +140,8 @@ class Stack:
             self.process.wait()
             raise AssertionError(f"the stack does not stop:\n{self.output}") from None
         self._reader.join(timeout=STOP_SECONDS_MAX)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         return exit_code
 
     def leftovers(self) -> list[str]:
