@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -29,6 +30,8 @@ def executor_command(
     name: Annotated[str | None, typer.Option(help="A name for people; the machine's by default.")] = None,
 ) -> None:
     """Run jobs: take leases from ExecutionService, and hand results back."""
+    # Handler processes are new programs, not forks; gRPC's preparations for a fork would only complain.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     from job_worker.executor.app import run
     from job_worker.executor.settings import ExecutorSettings
     from shared.runtime import processes
