@@ -1,0 +1,45 @@
+"""Running services for tests of what they answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.control_service import SECRET, Control, control_running
+
+
+@pytest.fixture
+async def control(database_url: str, redis_url: str, redis_prefix: str) -> AsyncIterator[Control]:
+    """JobControl that lets everyone in as `local`, with all scopes."""
+    async for each in _hosted(database_url, redis_url, redis_prefix):
+        yield each
+
+
+@pytest.fixture
+async def guarded_control(database_url: str, redis_url: str, redis_prefix: str) -> AsyncIterator[Control]:
+    """JobControl that asks for tokens."""
+    async for each in _hosted(database_url, redis_url, redis_prefix, token_secret=SECRET):
+        yield each
+
+
+async def _hosted(
+    database_url: str, redis_url: str, redis_prefix: str, **settings: str
+) -> AsyncIterator[Control]:
+    """Run the service in one task from start to stop: task groups are left by the task that entered them."""
+    started: asyncio.Future[Control] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+
+    async def host() -> None:
+        async with control_running(database_url, redis_url, redis_prefix, **settings) as control:
+            started.set_result(control)
+            await stop.wait()
+
+    hosting = asyncio.create_task(host())
+    await asyncio.wait({hosting, started}, return_when=asyncio.FIRST_COMPLETED)
+    if hosting.done():
+        await hosting
+    yield started.result()
+    stop.set()
+    await hosting
