@@ -34,6 +34,8 @@ class ErrorsInterceptor(CallInterceptor):
             return await proceed(request, context)
         except grpc.aio.AbortError:
             raise
+        except NotImplementedError:  # what generated code raises for a method that its servicer lacks
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this version does not serve the method")
         except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise

@@ -25,7 +25,11 @@ _READ = sa.select(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs; what is None or empty does not restrict."""
+    """Which jobs; what is None or empty does not restrict.
+
+    Attributes:
+        text: Held by the target's id, the error's code or its message, in whatever case.
+    """
 
     owner: Owner | None = None
     states: frozenset[JobState] = frozenset()
@@ -36,6 +40,7 @@ class JobFilter:
     target_type: str | None = None
     target_id: str | None = None
     labels: Mapping[str, str] | None = None
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +96,6 @@ class Jobs:
         row = (await self._connection.execute(statement)).one_or_none()
         return row and LockedJob(row.owner, row.job_type, JobState(row.state))
 
-    async def past_start_by(self, *, limit: int) -> list[JobId]:
-        """Return jobs that have not started by their start-by time; at most `limit`."""
-        statement = (
-            sa.select(_JOBS.c.job_id)
-            .where(
-                _JOBS.c.start_by_time <= sa.func.engine_time(),
-                _JOBS.c.start_by_time.is_not(None),
-                _JOBS.c.state == JobState.QUEUED,
-            )
-            .order_by(_JOBS.c.start_by_time)
-            .limit(limit)
-        )
-        return [row.job_id for row in await self._connection.execute(statement)]
-
 
 def _conditions(job_filter: JobFilter) -> list[sa.ColumnElement[bool]]:
     equal = {
@@ -125,6 +116,9 @@ def _conditions(job_filter: JobFilter) -> list[sa.ColumnElement[bool]]:
         conditions.append(_JOBS.c.create_time < job_filter.created_to)
     if job_filter.labels:
         conditions.append(_JOBS.c.labels.contains(dict(job_filter.labels)))
+    if job_filter.text:
+        searched = (_JOBS.c.target_id, _JOBS.c.error_code, _JOBS.c.error_message)
+        conditions.append(sa.or_(*(each.icontains(job_filter.text, autoescape=True) for each in searched)))
     return conditions
 
 
