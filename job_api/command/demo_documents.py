@@ -28,12 +28,14 @@ class Imported:
 
     Attributes:
         fault: A sentence on why it could not be imported; empty if it was.
+        refused: The service did not even take it, so there is no job.
         items: The knowledge items in the document's order, as JSON objects.
     """
 
     name: str
     fault: str
     items: Sequence[dict[str, Any]] = ()
+    refused: bool = False
 
 
 def import_all(client: Client, paths: Sequence[Path]) -> list[Imported]:
@@ -90,7 +92,7 @@ def _imported(client: Client, board: Board, name: str, path: Path) -> Imported:
         upload = client.upload(path, media_type=media_type or "")
         job = client.create_job(JOB_TYPE, {"upload_id": str(upload.upload_id)}, labels={"demo": "document"})
     except (BatonError, OSError) as error:
-        return Imported(name, str(error))
+        return Imported(name, str(error), refused=True)
     for update in client.watch(job.job_id):
         board.take(name, update.what)
     ended = client.get(job.job_id)
