@@ -26,7 +26,7 @@ class StartBySweep:
         """Cancel one batch of late jobs; return True if the batch was full."""
         error = JobError(START_BY_PASSED, "the job had not started by the time it was to start by")
         async with self._transactions.begin() as transaction:
-            late = await transaction.jobs.past_start_by(limit=JOBS_PER_STEP_MAX)
+            late = await transaction.dispatches.past_start_by(limit=JOBS_PER_STEP_MAX)
             cancelled = await transaction.states.cancel_waiting(late, past_start_by=True, error=error)
         if cancelled:
             log.info("jobs.start_by_passed", jobs=len(cancelled))

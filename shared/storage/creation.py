@@ -78,7 +78,8 @@ _COLUMNS: Mapping[str, str] = {
 
 _CREATE = sa.text(f"""
 with item as materialized (
-    select i.*, engine_time() as now from {unnested(_COLUMNS, "i")}
+    select i.*, t.now, coalesce(i.start_by_time, t.now + i.start_by_seconds * interval '1 second') as start_by
+    from {unnested(_COLUMNS, "i")} cross join (select engine_time() as now) t
 ),
 job as (
     insert into jobs (
@@ -88,8 +89,7 @@ job as (
     select
         job_id, owner, created_by, job_type, queue, stream, priority, target_type, target_id, labels::jsonb,
         input_schema_version, output_schema_version, credential_mode, credential_id, prompt_version,
-        traceparent, origin_job_id, now, coalesce(run_time, now),
-        coalesce(start_by_time, now + start_by_seconds * interval '1 second'), 1
+        traceparent, origin_job_id, now, coalesce(run_time, now), start_by, 1
     from item
 ),
 snapshot as (
@@ -101,12 +101,12 @@ event as (
 )
 insert into outbox (
     event_type, aggregate_type, aggregate_id, dedupe_key, payload, create_time, available_time,
-    stream, owner, priority, attempt)
+    stream, owner, priority, attempt, start_by_time)
 select
     'job.dispatch', 'job', job_id, format('job.dispatch:%s:%s', job_id, 1),
     jsonb_build_object(
         'job_id', job_id, 'job_type', job_type, 'queue', queue, 'priority', priority, 'attempt', 1),
-    now, coalesce(run_time, now), stream, owner, priority, 1
+    now, coalesce(run_time, now), stream, owner, priority, 1, start_by
 from item
 """)
 

@@ -120,6 +120,11 @@ update outbox set state = 'pending', delivered_time = null where outbox_id in (
     order by o.outbox_id limit :limit for update skip locked)
 """)
 
+_PAST_START_BY = sa.text("""
+select o.aggregate_id as job_id from outbox o
+where o.start_by_time <= engine_time() order by o.start_by_time limit :limit
+""")
+
 
 class Dispatches:
     """A dispatch row exists exactly while its job waits for an executor."""
@@ -180,6 +185,11 @@ class Dispatches:
     async def mark_delivered(self, outbox_ids: Sequence[int]) -> None:
         """Record that Redis has entries for these rows."""
         await self._connection.execute(_MARK_DELIVERED, {"outbox_ids": list(outbox_ids)})
+
+    async def past_start_by(self, *, limit: int) -> list[JobId]:
+        """Return up to `limit` jobs that have not started by their start-by time, longest past first."""
+        rows = await self._connection.execute(_PAST_START_BY, {"limit": limit})
+        return [row.job_id for row in rows]
 
     async def delivered_streams(self, *, age: timedelta) -> Mapping[StreamName, bool]:
         """Return the streams that have delivered, unclaimed rows; True where one is older than `age`."""

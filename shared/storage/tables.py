@@ -81,7 +81,6 @@ jobs = sa.Table(
     _held("event_count", _BIG),
     sa.Index("jobs_by_owner", "owner", sa.text("create_time desc"), sa.text("job_id desc")),
     sa.Index("jobs_by_create_time", sa.text("create_time desc"), sa.text("job_id desc")),
-    sa.Index("jobs_by_start_by_time", "start_by_time", postgresql_where=sa.text("start_by_time is not null")),
 )
 
 snapshots = sa.Table(
@@ -154,6 +153,7 @@ outbox = sa.Table(
     _maybe("owner", _TEXT),
     _maybe("priority", _SMALL),
     _maybe("attempt", _NUMBER),
+    _maybe("start_by_time", _TIME),
     sa.Index(
         "outbox_dispatches_pending",
         "stream",
@@ -165,6 +165,11 @@ outbox = sa.Table(
     ),
     sa.Index("outbox_dispatches_delivered", "stream", "delivered_time", postgresql_where=_DISPATCH_DELIVERED),
     sa.Index("outbox_events_pending", "outbox_id", postgresql_where=_EVENT_PENDING),
+    sa.Index(
+        "outbox_dispatches_by_start_by",
+        "start_by_time",
+        postgresql_where=sa.text("start_by_time is not null"),
+    ),
 )
 
 executor_sessions = sa.Table(

@@ -68,7 +68,6 @@ _UPGRADE = (
     """,
     "create index jobs_by_owner on jobs (owner, create_time desc, job_id desc)",
     "create index jobs_by_create_time on jobs (create_time desc, job_id desc)",
-    "create index jobs_by_start_by_time on jobs (start_by_time) where start_by_time is not null",
     """
     create function refuse_illegal_transition() returns trigger language plpgsql as $$
     begin

@@ -32,6 +32,7 @@ _UPGRADE = (
         owner text,
         priority smallint,
         attempt integer,
+        start_by_time timestamptz,
         check (event_type <> 'job.dispatch'
             or num_nonnulls(stream, owner, priority, attempt) = 4)
     ) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0)
@@ -47,6 +48,9 @@ _UPGRADE = (
     """
     create index outbox_events_pending on outbox (outbox_id)
         where event_type <> 'job.dispatch' and state = 'pending'
+    """,
+    """
+    create index outbox_dispatches_by_start_by on outbox (start_by_time) where start_by_time is not null
     """,
     """
     create table executor_sessions (
