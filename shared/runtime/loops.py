@@ -93,6 +93,7 @@ async def run_forever(loop: Loop, *, clock: Clock, uniform: Uniform = random.ran
     failures = 0
     with structlog.contextvars.bound_contextvars(loop=loop.name):
         while True:
+            _heed_cancellation()
             if loop.wake is not None:
                 loop.wake.clear()
             try:
@@ -110,6 +111,17 @@ async def run_forever(loop: Loop, *, clock: Clock, uniform: Uniform = random.ran
                 await asyncio.sleep(0)  # a step that never waits must not starve the process
             else:
                 await _wait(loop.timetable.idle * (1 - _IDLE_JITTER * uniform()), clock, loop.wake)
+
+
+def _heed_cancellation() -> None:
+    """End the loop if it was cancelled inside a library that lost the cancellation, as some do in a race.
+
+    Raises:
+        CancelledError: It was.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _wait(idle: timedelta, clock: Clock, wake: asyncio.Event | None) -> None:

@@ -211,3 +211,18 @@ async def test_cancelling_the_body_from_outside_stays_a_cancellation() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_a_cancellation_that_a_step_loses_still_ends_the_loop() -> None:
+    """Libraries lose one now and then, when it comes together with what they wait for."""
+    entered = asyncio.Event()
+
+    async def deaf() -> bool:
+        entered.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return False
+
+    async with asyncio.timeout(5):
+        async with background(Loop("deaf", deaf, TIMETABLE)):
+            await entered.wait()
