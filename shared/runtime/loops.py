@@ -93,12 +93,12 @@ async def run_forever(loop: Loop, *, clock: Clock, uniform: Uniform = random.ran
     failures = 0
     with structlog.contextvars.bound_contextvars(loop=loop.name):
         while True:
-            _heed_cancellation()
             if loop.wake is not None:
                 loop.wake.clear()
             try:
                 more = await loop.step()
             except loop.timetable.transient as error:
+                _heed_cancellation()
                 failures += 1
                 wait = loop.timetable.backoff.delay(failures, uniform=uniform())
                 log.warning(
@@ -106,6 +106,7 @@ async def run_forever(loop: Loop, *, clock: Clock, uniform: Uniform = random.ran
                 )
                 await clock.sleep(wait)
                 continue
+            _heed_cancellation()
             failures = 0
             if more:
                 await asyncio.sleep(0)  # a step that never waits must not starve the process
