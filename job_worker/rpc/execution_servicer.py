@@ -106,6 +106,8 @@ class ExecutionServicer(pb_grpc.ExecutionServiceServicer):
             async for request in requests:
                 self._reception.take(session, convert_requests.later_frame(request, self._frame_limits))
                 await self._reception.room(session)
+            if session.goodbye:  # its stream stands until the last report is answered
+                await session.all_answered()
         finally:
             session.outgoing.close()
 

@@ -92,7 +92,7 @@ class Reception:
             self._sessions.add_credits(session, queue, count)
         self._heartbeats.add(session, frame.heartbeats, frame.heartbeat_number)
         self._pieces.add(session, frame.pieces)
-        session.reports_open += len(frame.reports) + len(frame.refused)
+        session.expect_answers(len(frame.reports) + len(frame.refused))
         for refusal in frame.refused:
             session.answer(refusal)
         self._reports.add(frame.reports, session.answer)
@@ -120,7 +120,7 @@ class Reception:
     async def step(self) -> bool:
         """See off executors that have said goodbye, each once its reports are durable."""
         for session in list(self._departures):
-            if session.reports_open <= 0:
+            if not session.reports_open:
                 await self._end_session(session.claimant.incarnation_id, session.claimant.session_id)
                 self._departures.remove(session)
         if not self._departures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,7 +52,9 @@ class Session:
         self.end_reason: SessionEnd | None = None
         self.goodbye = False
         self.draining = False
-        self.reports_open = 0
+        self._reports_open = 0
+        self._all_answered = asyncio.Event()
+        self._all_answered.set()
         self._credits = Counter[QueueName]()
         self._reserved = 0
 
@@ -79,10 +82,27 @@ class Session:
         self._reserved -= len(leases)
         self.outgoing.add_leases(leases)
 
+    def expect_answers(self, count: int) -> None:
+        """Count reports that are to be answered."""
+        self._reports_open += count
+        if self._reports_open:
+            self._all_answered.clear()
+
     def answer(self, answer: ReportAnswer) -> None:
-        """Hand over the answer to a report that was counted in `reports_open`."""
-        self.reports_open -= 1
+        """Hand over the answer to a report that was counted."""
+        self._reports_open -= 1
+        if not self._reports_open:
+            self._all_answered.set()
         self.outgoing.add_answers([answer])
+
+    @property
+    def reports_open(self) -> int:
+        """Reports that are not answered yet."""
+        return self._reports_open
+
+    async def all_answered(self) -> None:
+        """Wait until no report waits for its answer."""
+        await self._all_answered.wait()
 
     def drain(self, time_left: timedelta) -> None:
         """Give no more leases, and ask the executor to go elsewhere."""

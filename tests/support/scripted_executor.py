@@ -1,0 +1,215 @@
+"""An executor that does what a test says, over the real stream."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Self
+from uuid import uuid4
+
+import grpc
+
+from shared.catalog import json_text
+from shared.gen.baton.v1 import execution_service_pb2 as pb
+from shared.gen.baton.v1 import execution_service_pb2_grpc as pb_grpc
+from shared.rpc.channel import channel_options
+
+LIMIT_SECONDS = 10.0
+"""The longest wait for anything; a test that gets here has failed."""
+
+SYNTHETIC = pb.Capability(job_type="synthetic", input_schema_versions=[1], output_schema_versions=[1])
+
+
+class ScriptedExecutor:
+    """One session; keeps every frame that it was sent."""
+
+    def __init__(self, call: Any) -> None:
+        self.welcome = pb.Welcome()
+        self.frames: list[pb.OpenSessionResponse] = []
+        self.status: grpc.StatusCode | None = None
+        self.error: grpc.aio.AioRpcError | None = None
+        self._call = call
+        self._changed = asyncio.Condition()
+        self._reader: asyncio.Task[None] | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def connected(cls, address: str) -> AsyncIterator[Self]:
+        """Open a stream on a connection of its own."""
+        options = (*channel_options(message_bytes_max=64 << 20), ("grpc.use_local_subchannel_pool", 1))
+        async with grpc.aio.insecure_channel(address, options=options) as channel:
+            executor = cls(pb_grpc.ExecutionServiceStub(channel).OpenSession())
+            try:
+                yield executor
+            finally:
+                executor._call.cancel()
+                if executor._reader is not None:
+                    await asyncio.wait({executor._reader})
+
+    async def hello(
+        self,
+        *,
+        incarnation_id: str = "",
+        capabilities: Sequence[pb.Capability] = (SYNTHETIC,),
+        held: Sequence[pb.Lease] = (),
+        credits: int = 0,
+    ) -> pb.Welcome:
+        """Say hello and wait for the welcome; credits are for the queue `drill`."""
+        message = pb.Hello(
+            executor_name="scripted",
+            incarnation_id=incarnation_id or str(uuid4()),
+            capabilities=capabilities,
+            held=[ref(each) for each in held],
+        )
+        await self.send(hello=message)
+        self.listen()
+        await self.until(lambda: self.frames)
+        assert self.frames[0].HasField("welcome"), self.frames[0]
+        self.welcome = self.frames.pop(0).welcome
+        if credits:
+            await self.credit(credits)
+        return self.welcome
+
+    def listen(self) -> None:
+        """Begin to take in frames."""
+        self._reader = asyncio.create_task(self._read())
+
+    async def send(self, **fields: Any) -> None:
+        await self.send_frame(pb.OpenSessionRequest(**fields))
+
+    async def send_frame(self, frame: pb.OpenSessionRequest) -> None:
+        await self._call.write(frame)
+
+    async def credit(self, count: int, queue: str = "drill") -> None:
+        await self.send(credits=[pb.Credit(queue=queue, count=count)])
+
+    async def report(self, *reports: pb.Report) -> list[pb.ReportAnswer]:
+        """Send reports in one frame and wait for their answers, in the order of the reports."""
+        before = len(self.answers)
+        await self.send(reports=reports)
+        await self.until(lambda: len(self.answers) >= before + len(reports))
+        return self.answers[before:]
+
+    async def succeed(self, lease: pb.Lease, document: Any = None, **fields: Any) -> pb.ReportAnswer:
+        (answer,) = await self.report(success(lease, document, **fields))
+        return answer
+
+    async def fail(self, lease: pb.Lease, code: str, **fields: Any) -> pb.ReportAnswer:
+        (answer,) = await self.report(failure(lease, code, **fields))
+        return answer
+
+    async def lease(self) -> pb.Lease:
+        """Wait for the first lease."""
+        return (await self.leases_when(1))[0]
+
+    async def leases_when(self, count: int) -> list[pb.Lease]:
+        """Wait until so many leases have come."""
+        await self.until(lambda: len(self.leases) >= count)
+        return self.leases
+
+    async def goodbye(self) -> None:
+        """Say goodbye, and wait for the service to end the stream."""
+        await self.send(goodbye=pb.Goodbye())
+        await self._call.done_writing()
+        await self.until_over()
+
+    async def half_close(self) -> None:
+        await self._call.done_writing()
+
+    async def until_over(self) -> grpc.StatusCode:
+        """Wait for the stream's end and return its status."""
+        await self.until(lambda: self.status is not None)
+        assert self.status is not None
+        return self.status
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until what was received fulfils a condition."""
+        async with asyncio.timeout(LIMIT_SECONDS), self._changed:
+            await self._changed.wait_for(condition)
+
+    @property
+    def leases(self) -> list[pb.Lease]:
+        return [each for frame in self.frames for each in frame.leases]
+
+    @property
+    def answers(self) -> list[pb.ReportAnswer]:
+        return [each for frame in self.frames for each in frame.answers]
+
+    @property
+    def cancels(self) -> list[pb.LeaseRef]:
+        return [each for frame in self.frames for each in frame.cancels]
+
+    @property
+    def lost(self) -> list[pb.LeaseRef]:
+        return [each for frame in self.frames for each in frame.lost]
+
+    @property
+    def pieces_recorded(self) -> list[int]:
+        return [each.number for frame in self.frames for each in frame.pieces_recorded]
+
+    @property
+    def heartbeats_recorded(self) -> int:
+        return max((frame.heartbeats_recorded for frame in self.frames), default=0)
+
+    @property
+    def drained(self) -> bool:
+        return any(frame.HasField("drain") for frame in self.frames)
+
+    async def _read(self) -> None:
+        with suppress(asyncio.CancelledError):
+            try:
+                while (frame := await self._call.read()) is not grpc.aio.EOF:
+                    async with self._changed:
+                        self.frames.append(frame)
+                        self._changed.notify_all()
+            except grpc.aio.AioRpcError as error:
+                self.error = error
+            status = await self._call.code()
+            async with self._changed:
+                self.status = status
+                self._changed.notify_all()
+
+
+def ref(lease: pb.Lease) -> pb.LeaseRef:
+    return pb.LeaseRef(job_id=lease.job_id, token=lease.token)
+
+
+def success(lease: pb.Lease, document: Any = None, **fields: Any) -> pb.Report:
+    """A report of an output, by default one that fits the job type `synthetic`."""
+    return pb.Report(lease=ref(lease), success=success_of(lease, document, **fields))
+
+
+def success_of(lease: pb.Lease, document: Any = None, **fields: Any) -> pb.Success:
+    document = {"items": 1, "attempt": lease.attempt} if document is None else document
+    values = {"output": json.dumps(document).encode(), "output_hash": json_text.content_hash(document)}
+    return pb.Success(**{**values, **fields})
+
+
+def failure(lease: pb.Lease, code: str = "PROVIDER_TIMEOUT", **fields: Any) -> pb.Report:
+    return pb.Report(lease=ref(lease), failure=pb.Failure(code=code, message="it did not work", **fields))
+
+
+def stopped(lease: pb.Lease, *, killed: bool = False) -> pb.Report:
+    return pb.Report(lease=ref(lease), stopped=pb.Stopped(killed=killed))
+
+
+def give_back(lease: pb.Lease, reason: pb.GiveBackReason.ValueType, *, alone: bool = False) -> pb.Report:
+    return pb.Report(lease=ref(lease), give_back=pb.GiveBack(reason=reason, alone=alone))
+
+
+def heartbeat(lease: pb.Lease, **fields: Any) -> pb.Heartbeat:
+    return pb.Heartbeat(lease=ref(lease), **fields)
+
+
+def pieces(lease: pb.Lease, *texts: str, first: int = 1) -> list[pb.OutputPiece]:
+    return [
+        pb.OutputPiece(lease=ref(lease), number=number, text=text)
+        for number, text in enumerate(texts, start=first)
+    ]
+
+
+def hash_of(*texts: str) -> str:
+    return hashlib.sha256("".join(texts).encode()).hexdigest()
