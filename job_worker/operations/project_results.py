@@ -27,6 +27,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from traceback import extract_tb
 
 import structlog
 
@@ -229,7 +230,13 @@ def _succeeded(
 
 
 def _with_failure(report: Report, error: Exception) -> _Batch:
-    log.error("projection.failed", job_id=str(report.lease.job_id), exc_info=error)
+    # Where it was raised, and not what it says, which may hold parts of the output.
+    log.error(
+        "projection.failed",
+        job_id=str(report.lease.job_id),
+        error=type(error).__name__,
+        frames=[f"{each.filename}:{each.lineno} {each.name}" for each in extract_tb(error.__traceback__)],
+    )
     inside = f"{type(error).__name__}: {error}".replace("\0", "\N{REPLACEMENT CHARACTER}")
     failure = JobError(
         INTERNAL_PROJECTION, "the result could not be stored", inside[:_INTERNAL_CHARACTERS_MAX]

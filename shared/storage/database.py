@@ -49,6 +49,7 @@ async def open_engine(database_url: str, *, pool_size: int) -> AsyncIterator[Asy
         max_overflow=0,
         pool_timeout=POOL_WAIT_SECONDS,
         pool_use_lifo=True,
+        hide_parameters=True,  # an error's text goes into logs, where no input and no output may be
         connect_args={
             "timeout": CONNECT_SECONDS,
             "command_timeout": COMMAND_SECONDS,

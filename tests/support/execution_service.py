@@ -75,6 +75,12 @@ class Execution:
             while kind not in {each.kind for each in await self.events(job_id)}:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.01)
 
+    async def until_row(self, statement: str) -> None:
+        """Wait until a query finds something."""
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while not await self.rows(statement):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
+
     async def upload(self, *chunks: bytes) -> UploadId:
         """Upload a document of these chunks."""
         upload_id = UploadId(new_id())
@@ -143,7 +149,7 @@ async def execution_running(
     sessions: dict[str, Any] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Execution]:
-    """Run the service, with what is named set differently."""
+    """Run the service, with what is named set differently; callers may have ways of their own to servers."""
     values: dict[str, Any] = {
         "database_url": database_url,
         "redis_url": redis_url,
@@ -153,8 +159,8 @@ async def execution_running(
         **settings,
     }
     async with (
-        open_engine(database_url, pool_size=5) as engine,
-        open_redis(redis_url) as redis,
+        open_engine(values.pop("callers_database_url", database_url), pool_size=5) as engine,
+        open_redis(values.pop("callers_redis_url", redis_url)) as redis,
         running(WorkerSettings(**values)) as address,
         grpc.aio.insecure_channel(address, options=channel_options(message_bytes_max=64 << 20)) as channel,
         AsyncExitStack() as executors,

@@ -1,0 +1,1 @@
+"""Job types whose projectors do what the output says."""
