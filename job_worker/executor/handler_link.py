@@ -59,7 +59,7 @@ class HandlerLink:
 
     Attributes:
         inside: By number; each from its start until its end was heard.
-        alone: It runs one attempt only, and ends after it.
+        alone: It runs one attempt at a time.
         killed: The keeper killed it, so that it is nobody's fault inside but the one's that was late.
     """
 

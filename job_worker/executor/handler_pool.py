@@ -18,6 +18,10 @@ from shared.runtime.loops import Backoff, Loop, Timetable
 
 log = structlog.get_logger(__name__)
 
+ALONE_MAX = 16
+"""Processes for attempts that must be alone, some 60 MB each. A process that dies makes suspects of all that
+were inside, which can be many more; they take turns."""
+
 _BACKOFF = Backoff(initial=timedelta(seconds=0.1), cap=timedelta(seconds=5))
 """Between starts of a process that dies at its start."""
 
@@ -37,7 +41,7 @@ class Listener(Protocol):
 
 
 class HandlerPool:
-    """Some processes that are shared by all attempts, and one for each attempt that must be alone."""
+    """Some processes that all attempts share, and a few for attempts that must be alone, one at a time."""
 
     def __init__(self, setup: Setup, *, processes: int) -> None:
         self.limits = Limits()
@@ -50,6 +54,7 @@ class HandlerPool:
         self._alone: set[asyncio.Task[None]] = set()
         self._alone_links: set[HandlerLink] = set()
         self._waiting: deque[HeldLease] = deque()
+        self._waiting_alone: deque[HeldLease] = deque()
         self._uncertain = False
 
     def listened_by(self, listener: Listener) -> None:
@@ -67,12 +72,20 @@ class HandlerPool:
     def run(self, held: HeldLease) -> None:
         """Start an attempt, at once or when a process is ready."""
         if held.lease.run_alone:
-            task = asyncio.create_task(self._run_alone(held))
-            self._alone.add(task)
-            task.add_done_callback(self._alone.discard)
+            self._waiting_alone.append(held)
+            self._make_room_alone()
             return
         self._waiting.append(held)
         self._assign()
+
+    def go_on_alone(self, link: HandlerLink) -> None:
+        """Give a process with nobody inside the next attempt that must be alone, or end it."""
+        while self._waiting_alone:
+            held = self._waiting_alone.popleft()
+            if _is_wanted(held):
+                link.start(held, self.limits)
+                return
+        link.kill()
 
     def tell_uncertain(self, uncertain: bool) -> None:
         """Tell all contexts whether their leases are uncertain."""
@@ -113,23 +126,29 @@ class HandlerPool:
         self._ear.died(link, exit_code)
         return True
 
-    async def _run_alone(self, held: HeldLease) -> None:
-        try:
-            link = await self._born(alone=True)
-        except (DiedAtStart, StartupFault) as error:
-            log.warning("handler_process.died_at_start", job_id=held.lease.job_id, error=str(error))
-            self._ear.not_started(held)
-            return
-        self._alone_links.add(link)
-        try:
-            if not _is_wanted(held):
-                await link.close()
-                return
-            link.start(held, self.limits)
-            exit_code = await link.listen(self._ear.heard)
-        finally:
-            self._alone_links.remove(link)
-        self._ear.died(link, exit_code)
+    def _make_room_alone(self) -> None:
+        if len(self._alone) < ALONE_MAX:
+            task = asyncio.create_task(self._run_alone())
+            self._alone.add(task)
+            task.add_done_callback(self._alone.discard)
+
+    async def _run_alone(self) -> None:
+        """Run attempts that must be alone, in one process after the other, until none waits."""
+        while self._waiting_alone:
+            try:
+                link = await self._born(alone=True)
+            except (DiedAtStart, StartupFault) as error:
+                log.warning("handler_process.died_at_start", error=str(error))
+                if self._waiting_alone:
+                    self._ear.not_started(self._waiting_alone.popleft())
+                continue
+            self._alone_links.add(link)
+            try:
+                self.go_on_alone(link)
+                exit_code = await link.listen(self._ear.heard)
+            finally:
+                self._alone_links.remove(link)
+            self._ear.died(link, exit_code)
 
     async def _born(self, *, alone: bool) -> HandlerLink:
         link = await HandlerLink.spawn(self._setup, alone=alone)

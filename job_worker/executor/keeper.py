@@ -216,7 +216,7 @@ class Keeper:
         if held.link is None:
             if held.fetching is not None:
                 held.fetching.cancel()
-            self._report(held, report_words.of_stop(held, killed=False))
+            self._report(held, report_words.not_begun(held))
             return
         held.link.stop(held)
         grace = held.grace_seconds * _GRACE_SHARE
@@ -241,7 +241,7 @@ class Keeper:
         link.left(held)
         self._report(held, report_words.of_end(held, end))
         if link.alone:
-            link.kill()
+            self._pool.go_on_alone(link)
 
     def _report(self, held: HeldLease, report: Report) -> None:
         """Send how it ended; nothing if the lease is lost."""

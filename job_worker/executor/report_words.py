@@ -8,6 +8,7 @@ from shared.gen.baton.internal.v1.handler_pipe_pb2 import WorkEnd
 from shared.gen.baton.v1.execution_service_pb2 import (
     GIVE_BACK_REASON_DRAINING,
     GIVE_BACK_REASON_NEIGHBOUR_KILLED,
+    GIVE_BACK_REASON_NOT_STARTED,
     GIVE_BACK_REASON_PROCESS_DIED,
     Failure,
     GiveBack,
@@ -42,8 +43,15 @@ def of_death(held: HeldLease, *, killed: bool, alone: bool) -> Report:
     return given_back(held, GIVE_BACK_REASON_PROCESS_DIED, alone=alone)
 
 
+def not_begun(held: HeldLease) -> Report:
+    """Tell that the attempt was told to stop before it began, which is never its handler's fault."""
+    if held.stop is StopReason.TIMEOUT:
+        return given_back(held, GIVE_BACK_REASON_NOT_STARTED)
+    return of_stop(held, killed=False)
+
+
 def of_stop(held: HeldLease, *, killed: bool) -> Report:
-    """Tell that the attempt stopped because it was told to, or was not even begun."""
+    """Tell that the attempt stopped because it was told to."""
     match held.stop:
         case StopReason.TIMEOUT:
             return Report(lease=held.ref, failure=Failure(code=TIMEOUT, message=_OUT_OF_TIME))

@@ -75,7 +75,7 @@ def _give_back_end(reported: GiveBack) -> AttemptEnd:
             return AttemptEnd(AttemptOutcome.LOST, error)
         case GiveBackReason.PROCESS_DIED:
             return AttemptEnd(AttemptOutcome.GIVEN_BACK, suspect=True)
-        case GiveBackReason.NEIGHBOUR_KILLED | GiveBackReason.UNDELIVERED:
+        case GiveBackReason.NEIGHBOUR_KILLED | GiveBackReason.NOT_STARTED | GiveBackReason.UNDELIVERED:
             return AttemptEnd(AttemptOutcome.GIVEN_BACK)
         case _:
             assert_never(reported.reason)

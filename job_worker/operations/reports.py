@@ -51,6 +51,7 @@ class GiveBackReason(StrEnum):
     REFUSED = "refused"
     PROCESS_DIED = "process_died"
     NEIGHBOUR_KILLED = "neighbour_killed"
+    NOT_STARTED = "not_started"
     UNDELIVERED = "undelivered"
     """The service itself could not hand the lease over: the session ended first."""
 

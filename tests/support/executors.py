@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from job_worker.executor.app import run
@@ -58,3 +59,16 @@ async def an_executor_process(
         with suppress(ProcessLookupError):
             process.kill()
         await process.communicate()
+
+
+def handler_processes() -> list[int]:
+    """The handler processes of an executor that runs inside this process."""
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    return [int(each) for each in children if b"handler_process" in _command_line(each)]
+
+
+def _command_line(process_id: str) -> bytes:
+    try:
+        return Path(f"/proc/{process_id}/cmdline").read_bytes()
+    except OSError:  # it has ended
+        return b""

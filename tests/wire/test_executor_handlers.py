@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import structlog
 
+from job_worker.executor.handler_pool import ALONE_MAX
 from shared.catalog.json_text import parse
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.runtime.faults import StartupFault
-from tests.support.executors import an_executor
+from tests.support.executors import an_executor, handler_processes
 from tests.support.scripted_service import a_lease, ref, scripted_service, until
 
 DRILLS = {"job_modules": ("tests.support.drill_jobs",), "serve_job_types": ("async_drill", "plain_drill")}
@@ -123,15 +124,29 @@ async def test_who_ignores_the_end_of_its_time_is_killed_and_its_neighbours_are_
         await session.until(lambda: session.credits() == 64 + 4)
 
 
-async def test_who_ignores_a_cancel_is_killed_and_reported_as_stopped() -> None:
+async def test_who_ignores_a_cancel_is_killed_and_reported_as_stopped(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
     async with scripted_service() as service, an_executor(service.address):
         session = await service.welcomed()
-        lease = a_lease(given={**LONG, "work": "blocking"}, grace=0.5)
+        lease = a_lease(given={**LONG, "work": "blocking", "ledger": str(ledger)}, grace=0.5)
         await session.grant(lease)
+        await until(ledger.exists)
         await session.send(cancels=[ref(lease)])
         report = await session.report_of(lease)
 
     assert report == pb.Report(lease=ref(lease), stopped=pb.Stopped(killed=True))
+
+
+async def test_many_suspects_take_turns_in_a_few_processes() -> None:
+    async with scripted_service() as service, an_executor(service.address):
+        session = await service.welcomed()
+        suspects = [a_lease(given={"duration_seconds": 0.05}, run_alone=True) for _ in range(ALONE_MAX + 8)]
+        await session.grant(*suspects)
+        await until(lambda: len(handler_processes()) > 1)
+        for suspect in suspects:
+            assert len(handler_processes()) <= 1 + ALONE_MAX
+            assert (await session.report_of(suspect)).HasField("success")
+        await until(lambda: len(handler_processes()) == 1)
 
 
 async def test_all_that_were_inside_a_process_that_dies_are_given_back(tmp_path: Path) -> None:

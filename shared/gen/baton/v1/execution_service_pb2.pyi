@@ -37,6 +37,8 @@ class _GiveBackReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GiveBa
     """The handler process died while this attempt was inside; if it was alone, the attempt is lost instead."""
     GIVE_BACK_REASON_NEIGHBOUR_KILLED: _GiveBackReason.ValueType  # 4
     """The handler process was killed because of another attempt."""
+    GIVE_BACK_REASON_NOT_STARTED: _GiveBackReason.ValueType  # 5
+    """The executor had no room to begin the attempt in its time."""
 
 class GiveBackReason(_GiveBackReason, metaclass=_GiveBackReasonEnumTypeWrapper):
     """Why a lease is given back."""
@@ -51,6 +53,8 @@ GIVE_BACK_REASON_PROCESS_DIED: GiveBackReason.ValueType  # 3
 """The handler process died while this attempt was inside; if it was alone, the attempt is lost instead."""
 GIVE_BACK_REASON_NEIGHBOUR_KILLED: GiveBackReason.ValueType  # 4
 """The handler process was killed because of another attempt."""
+GIVE_BACK_REASON_NOT_STARTED: GiveBackReason.ValueType  # 5
+"""The executor had no room to begin the attempt in its time."""
 Global___GiveBackReason: _TypeAlias = GiveBackReason  # noqa: Y015
 
 class _ReportOutcome:
