@@ -4,10 +4,12 @@ PYTHON ?= python3
 UV ?= uv
 FILES ?=
 ARGS ?=
+OUT ?= build/bench
 
 BIN := .venv/bin
 GEN := .venv-gen/bin
-OURS := shared job_api job_worker tests protos examples
+BENCH := .venv-bench/bin
+OURS := shared job_api job_worker tests protos examples bench
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 LOCKED := --require-hashes --only-binary :all:
 UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --only-binary :all: \
@@ -54,17 +56,18 @@ fmt: .venv/installed .venv-gen/installed ## Format Python and protos, and mend w
 	$(BIN)/ruff check --fix .
 	$(GEN)/buf format --write
 
-bench: .venv/installed ## Measure; ARGS="..." are passed on
-	$(BIN)/baton bench $(ARGS)
+bench: .venv/installed .venv-bench/installed ## Measure Baton beside pgqueuer; OUT=DIR for the results
+	$(BIN)/python -m bench --out $(OUT) --peer-python $(BENCH)/python $(ARGS)
 
 lock: ## Bring the locks up to date, with uv
 	$(UV_COMPILE) --upgrade pyproject.toml --extra embedded requirements/product.in -o requirements/product.lock
 	$(UV_COMPILE) --upgrade pyproject.toml requirements/image.in -o requirements/image.lock
 	$(UV_COMPILE) --upgrade requirements/dev.in -o requirements/dev.lock
 	$(UV_COMPILE) --upgrade requirements/gen.in -o requirements/gen.lock
+	$(UV_COMPILE) --upgrade requirements/bench.in -o requirements/bench.lock
 
 clean: ## Remove the environments and every cache
-	rm -rf .venv .venv-gen build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-gen .venv-bench build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # A new lock is installed into the environment that is there: laid over it, another Python would break it.
@@ -83,4 +86,10 @@ clean: ## Remove the environments and every cache
 .venv-gen/installed: requirements/gen.lock
 	test -x $(GEN)/python || $(PYTHON) -m venv .venv-gen
 	$(GEN)/python $(PIP_INSTALL) $(LOCKED) -r requirements/gen.lock
+	touch $@
+
+# The peer of `make bench`, apart from the product.
+.venv-bench/installed: requirements/bench.lock
+	test -x $(BENCH)/python || $(PYTHON) -m venv .venv-bench
+	$(BENCH)/python $(PIP_INSTALL) $(LOCKED) -r requirements/bench.lock
 	touch $@

@@ -1,0 +1,1 @@
+"""Measures Baton beside another durable engine, on one machine and in one run."""
