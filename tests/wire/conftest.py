@@ -9,6 +9,9 @@ import pytest
 
 from tests.support.control_service import SECRET, Control, control_running
 
+QUICK = {"poll_seconds": 0.1}
+"""What no hint tells of, such as progress, is seen this soon."""
+
 
 @pytest.fixture
 async def control(database_url: str, redis_url: str, redis_prefix: str) -> AsyncIterator[Control]:
@@ -28,18 +31,21 @@ async def _hosted(
     database_url: str, redis_url: str, redis_prefix: str, **settings: str
 ) -> AsyncIterator[Control]:
     """Run the service in one task from start to stop: task groups are left by the task that entered them."""
-    started: asyncio.Future[Control] = asyncio.get_running_loop().create_future()
+    running: list[Control] = []
+    started = asyncio.Event()
     stop = asyncio.Event()
 
     async def host() -> None:
-        async with control_running(database_url, redis_url, redis_prefix, **settings) as control:
-            started.set_result(control)
+        async with control_running(database_url, redis_url, redis_prefix, watch=QUICK, **settings) as control:
+            running.append(control)
+            started.set()
             await stop.wait()
 
     hosting = asyncio.create_task(host())
-    await asyncio.wait({hosting, started}, return_when=asyncio.FIRST_COMPLETED)
+    hosting.add_done_callback(lambda _: started.set())
+    await started.wait()
     if hosting.done():
         await hosting
-    yield started.result()
+    yield running[0]
     stop.set()
     await hosting

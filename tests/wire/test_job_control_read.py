@@ -17,6 +17,7 @@ from shared.domain.leases import Heartbeat
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 from shared.rpc.identity import ALL_SCOPES
+from shared.storage.state_changes import Ending
 from tests.support import storage
 from tests.support.control_service import NO_JOB, Control, bearing, refused
 
@@ -45,7 +46,7 @@ async def a_success(control: Control, artifacts: Sequence[Artifact]) -> str:
     lease = await storage.a_lease(control.transactions)
     async with control.transactions.begin() as transaction:
         ending = await storage.ending(transaction, lease.ref, AttemptEnd(AttemptOutcome.SUCCEEDED))
-        ending = storage.Ending(
+        ending = Ending(
             ending.lease,
             ending.end,
             ending.decision,
@@ -155,7 +156,7 @@ async def test_attempts_are_listed_first_to_last_in_pages_with_the_running_one(c
     ]
     assert [each.HasField("end_time") for each in seen] == [True, True, False]
     assert seen[0].executor_name == "executor"
-    assert UUID(seen[0].incarnation_id)
+    assert UUID(seen[0].incarnation_id).version == 7
 
 
 async def test_artifacts_are_paged_with_their_content_where_asked_for(control: Control) -> None:
