@@ -27,7 +27,7 @@ RETRIED = {
 
 
 def table(heading: str) -> list[list[str]]:
-    """Return the rows of the table under a heading, without its head; code marks are taken off single words."""
+    """Return the rows of the table under a heading, without its head and code marks."""
     _, _, section = PAGE.read_text().partition(f"\n## {heading}\n")
     lines = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
