@@ -13,8 +13,9 @@ entries over.
 
 from __future__ import annotations
 
+import random
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -62,6 +63,7 @@ class LeaseFeed:
         reports: ReportBatch,
         *,
         replica: str,
+        uniform: Callable[[], float] = random.random,
     ) -> None:
         self._sessions = sessions
         self._streams = streams
@@ -69,7 +71,7 @@ class LeaseFeed:
         self._demand = demand
         self._reports = reports
         self._replica = replica
-        self._turn = 0
+        self._uniform = uniform
 
     async def step(self) -> bool:
         """Give leases to sessions with open credits; True if any entry was found."""
@@ -169,12 +171,14 @@ class LeaseFeed:
                 self._reports.give_back_undelivered([each.lease.ref for each in leases])
 
     def _in_turn(self) -> Sequence[Session]:
-        """Return the sessions, each time beginning with another one."""
+        """Return the sessions, beginning with any of them.
+
+        By chance and not in turns: turns could keep step with an entry that comes back, and always meet it
+        with the one session whose executor has refused its job.
+        """
         sessions = list(self._sessions)
-        if not sessions:
-            return sessions
-        self._turn = (self._turn + 1) % len(sessions)
-        return [*sessions[self._turn :], *sessions[: self._turn]]
+        first = int(self._uniform() * len(sessions))
+        return [*sessions[first:], *sessions[:first]]
 
 
 def _seat(entries: Sequence[Entry], seats: Mapping[StreamName, deque[Seat]], taken: _Taken) -> None:

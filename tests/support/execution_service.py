@@ -121,6 +121,13 @@ class Execution:
         async with self.transactions.begin() as transaction:
             return await transaction.events.after({job_id: 0}, limit=1_000)
 
+    async def outcomes(self, job_id: JobId) -> list[str]:
+        """Return how a job's attempts have ended, first to last."""
+        rows = await self.rows(
+            "select outcome from attempts where job_id = :job_id order by attempt", job_id=job_id
+        )
+        return [row.outcome for row in rows]
+
     async def artifacts(self, job_id: JobId) -> list[Artifact]:
         async with self.transactions.begin() as transaction:
             return await transaction.artifacts.page(job_id, after=0, limit=1_000, include_content=True)
