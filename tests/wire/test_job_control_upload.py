@@ -135,24 +135,22 @@ async def test_a_chunk_over_its_limit_is_refused(control: Control) -> None:
     await until_nothing_is_stored(control)
 
 
-@pytest.mark.parametrize(
-    ("messages", "field"),
-    [
-        ([], "header"),
-        ([chunk(b"a")], "header"),
-        ([pb.UploadInputRequest()], "header"),
-        ([HEADER, HEADER], "chunk"),
-        ([HEADER, chunk(b"a"), pb.UploadInputRequest()], "chunk"),
-        ([pb.UploadInputRequest(header=pb.UploadHeader(media_type="a" * 201))], "header.media_type"),
-        ([pb.UploadInputRequest(header=pb.UploadHeader(file_name="a\0b"))], "header.file_name"),
-        ([pb.UploadInputRequest(header=pb.UploadHeader(owner="a\nb"))], "header.owner"),
-    ],
-)
-async def test_messages_out_of_place_are_refused(
-    control: Control, messages: list[pb.UploadInputRequest], field: str
-) -> None:
-    refusal = await refused(control.stub.UploadInput(iter(messages)))
-    assert (refusal.reason, refusal.fields) == ("INVALID_INPUT", [field])
+OUT_OF_PLACE: list[tuple[list[pb.UploadInputRequest], str]] = [
+    ([], "header"),
+    ([chunk(b"a")], "header"),
+    ([pb.UploadInputRequest()], "header"),
+    ([HEADER, HEADER], "chunk"),
+    ([HEADER, chunk(b"a"), pb.UploadInputRequest()], "chunk"),
+    ([pb.UploadInputRequest(header=pb.UploadHeader(media_type="a" * 201))], "header.media_type"),
+    ([pb.UploadInputRequest(header=pb.UploadHeader(file_name="a\0b"))], "header.file_name"),
+    ([pb.UploadInputRequest(header=pb.UploadHeader(owner="a\nb"))], "header.owner"),
+]
+
+
+async def test_messages_out_of_place_are_refused(control: Control) -> None:
+    for messages, field in OUT_OF_PLACE:
+        refusal = await refused(control.stub.UploadInput(iter(messages)))
+        assert (refusal.reason, refusal.fields) == ("INVALID_INPUT", [field])
     await until_nothing_is_stored(control)
 
 
