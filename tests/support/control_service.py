@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +15,17 @@ from grpc_status import rpc_status
 
 from job_api import app
 from job_api.settings import ApiSettings
+from shared.domain.attempts import AttemptEnd, AttemptOutcome
+from shared.domain.jobs import Artifact
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2_grpc, job_pb2
 from shared.rpc.channel import channel_options
 from shared.rpc.identity import ALL_SCOPES
 from shared.rpc.server import OpenServer
 from shared.storage.database import open_engine
+from shared.storage.state_changes import Ending
 from shared.storage.transactions import Transactions
+from tests.support import storage
 
 SECRET = "a secret of these tests, at least 32 bytes"
 NO_JOB = "00000000-0000-7000-8000-000000000000"
@@ -120,3 +124,34 @@ async def refused(call: Any) -> Refusal:
         unpacked = {each.TypeName(): _DETAILS[each.TypeName()].FromString(each.value) for each in details}
         return Refusal(error.code(), error.details() or "", unpacked)
     raise AssertionError("the call was not refused")
+
+
+async def listed_ids(control: Control, *, metadata: Any = (), **fields: Any) -> list[str]:
+    """The ids of all pages of a list."""
+    found: list[str] = []
+    token = ""
+    while True:
+        request = pb.ListJobsRequest(page_token=token, **fields)
+        page = await control.stub.ListJobs(request, metadata=metadata)
+        found += [each.job_id for each in page.jobs]
+        token = page.next_page_token
+        if not token:
+            return found
+
+
+async def a_success(control: Control, artifacts: Sequence[Artifact]) -> str:
+    """Run a job to its end, as a worker does."""
+    lease = await storage.a_lease(control.transactions)
+    async with control.transactions.begin() as transaction:
+        ending = await storage.ending(transaction, lease.ref, AttemptEnd(AttemptOutcome.SUCCEEDED))
+        ending = Ending(
+            ending.lease,
+            ending.end,
+            ending.decision,
+            output=b'{"items":1}',
+            output_hash="ab" * 32,
+            artifact_count=len(artifacts),
+        )
+        assert await transaction.states.end_attempts([ending])
+        await transaction.artifacts.add({lease.ref.job_id: artifacts})
+    return str(lease.ref.job_id)
