@@ -88,6 +88,7 @@ select job_id from seen
 """)
 
 # Time in which no worker wrote a pulse is nobody's silence: it is added to every lease before any can end.
+# All heartbeats come back at the same moment, so leases are locked in their order here too.
 _PULSE = sa.text("""
 with before as (
     select pulse_time, engine_time() - pulse_time as gap from pulse for update
@@ -95,11 +96,15 @@ with before as (
 beat as (
     update pulse set pulse_time = engine_time()
 ),
+held as (
+    select l.job_id, before.gap from leases l cross join before
+    where before.gap > cast(:tolerance as interval) order by l.job_id for update of l
+),
 reprieved as (
     update leases l set
-        heartbeat_time = l.heartbeat_time + before.gap, deadline_time = l.deadline_time + before.gap,
+        heartbeat_time = l.heartbeat_time + held.gap, deadline_time = l.deadline_time + held.gap,
         reprieve_time = engine_time()
-    from before where before.gap > cast(:tolerance as interval)
+    from held where l.job_id = held.job_id
     returning 1
 )
 select gap, (select count(*) from reprieved) as reprieved from before
