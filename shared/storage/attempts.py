@@ -86,11 +86,11 @@ where (l.job_id, l.token) in (select * from unnest(cast(:job_ids as uuid[]), cas
 order by j.job_id for update of j, l
 """)
 
+# The named ones are locked with the others, in one order: their session is changed in the same transaction.
 _LOCK_UNNAMED = sa.text(f"""
-select {_HELD}
+select {_HELD}, l.token = any (cast(:tokens as text[])) as named
 from jobs j join leases l using (job_id)
 where l.incarnation_id = cast(:incarnation_id as uuid)
-    and l.token <> all (cast(:tokens as text[]))
 order by j.job_id for update of j, l
 """)
 
@@ -125,9 +125,10 @@ class Attempts:
     async def lock_unnamed(
         self, incarnation_id: IncarnationId, *, named: Sequence[LeaseToken]
     ) -> list[HeldAttempt]:
-        """Lock the leases of an incarnation that it did not name, with their jobs."""
+        """Lock all leases of an incarnation, with their jobs, and return those that it did not name."""
         parameters = {"incarnation_id": incarnation_id, "tokens": list(named)}
-        return [_held(row) for row in await self._connection.execute(_LOCK_UNNAMED, parameters)]
+        rows = await self._connection.execute(_LOCK_UNNAMED, parameters)
+        return [_held(row) for row in rows if not row.named]
 
     async def lock_overdue(self, *, pulse_age: timedelta, limit: int) -> list[OverdueAttempt]:
         """Lock attempts that have run out of silence, time or grace by the database's clock.
