@@ -27,7 +27,8 @@ CLAIM_COLUMNS = {
 }
 
 # The claim locks in the order of all transactions: session, job, dispatch row. The delete waits for a
-# dispatcher that still holds the row, and finds nothing if another claim was first.
+# dispatcher that still holds the row, and finds nothing if another claim was first. A refusal waits for that
+# dispatcher too: the row that it is about to mark as delivered would else stay so, with no entry left for it.
 CLAIM = sa.text(f"""
 with entry as (
     select * from {unnested(CLAIM_COLUMNS, "e")}
@@ -75,14 +76,18 @@ event as (
     insert into job_events (job_id, number, kind, state, attempt, event_time)
     select job_id, event_count, 'started', state, attempt, grant_time from moved
 ),
+refused as (
+    select o.outbox_id, o.state from outbox o
+    join entry e on o.dedupe_key = format('job.dispatch:%s:%s', e.job_id, e.attempt)
+    where e.job_id not in (select job_id from dispatch)
+    order by o.outbox_id for update of o
+),
 put_back as (
     update outbox o set
         state = 'pending', delivered_time = null,
         available_time = greatest(
             o.available_time, engine_time() + {PUT_BACK_SECONDS} * interval '1 second')
-    from entry e
-    where o.dedupe_key = format('job.dispatch:%s:%s', e.job_id, e.attempt) and o.state = 'delivered'
-        and e.job_id not in (select job_id from dispatch)
+    from refused r where o.outbox_id = r.outbox_id and r.state = 'delivered'
 )
 select
     m.job_id, m.attempt, m.token, m.session_id, m.job_type, m.queue, m.priority, m.input_schema_version,
