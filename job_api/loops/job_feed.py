@@ -85,7 +85,7 @@ class JobFeed:
         self._monotonic = monotonic
         self._wake = wake
         self._watches: defaultdict[JobId, set[Subscription]] = defaultdict(set)
-        self._due: dict[JobId, None] = {}  # in the order in which they became due
+        self._due: dict[Subscription, None] = {}  # in the order in which they became due
         self._foremost_first = True
         self._draining = False
 
@@ -94,111 +94,112 @@ class JobFeed:
             subscription.end(EndReason.DRAINING)
             return
         self._watches[subscription.job_id].add(subscription)
-        self._look_at(subscription.job_id)
+        self._look_for(subscription)
 
     def leave(self, subscription: Subscription) -> None:
+        self._due.pop(subscription, None)
         watches = self._watches.get(subscription.job_id, set())
         watches.discard(subscription)
         if not watches:
             self._watches.pop(subscription.job_id, None)
-            self._due.pop(subscription.job_id, None)
 
     def stir(self, subscription: Subscription) -> None:
         subscription.full_since = None
-        self._look_at(subscription.job_id)
+        self._look_for(subscription)
 
     def note(self, job_ids: frozenset[JobId]) -> None:
         """Hear a hint that these jobs have changed; those that nobody watches don't matter."""
         for job_id in job_ids & self._watches.keys():
-            self._look_at(job_id)
+            self._look_for(*self._watches[job_id])
 
     async def drain(self) -> None:
         """End every watch, and each that comes later."""
         self._draining = True
-        for watches in self._watches.values():
-            for each in watches:
-                each.end(EndReason.DRAINING)
+        for each in self._all():
+            each.end(EndReason.DRAINING)
 
     async def poll(self) -> bool:
-        """Look at every watched job: what a lost hint missed, and progress."""
-        for job_id in self._watches:
-            self._due.setdefault(job_id)
-        if self._due:
-            self._wake.set()
+        """Look for news of everything: what a lost hint missed, and progress. End those who are too slow."""
+        self._end_slow()
+        self._look_for(*self._all())
         return False
 
     async def step(self) -> bool:
-        """Read for the jobs that are due, hand out, and return True if there may be more."""
-        self._end_slow()
+        """Read for the watches that are due, hand out, and return True if there may be more."""
         chosen = self._chosen()
         if not chosen:
             return False
         positions = {job_id: watches[0].position for job_id, watches in chosen.items()}
-        for job_id in chosen:  # before reading: a hint that comes meanwhile counts again
-            del self._due[job_id]
+        taken = [each for watches in chosen.values() for each in watches]
+        for each in taken:  # before reading: a hint that comes meanwhile counts again
+            del self._due[each]
         try:
             async with self._transactions.begin() as transaction:
                 news = await _news(transaction, positions)
                 jobs = await transaction.jobs.get_many(list(positions))
         except BaseException:
-            self._due.update(dict.fromkeys(chosen.keys() & self._watches.keys()))
+            self._due.update(
+                dict.fromkeys(each for each in taken if each in self._watches.get(each.job_id, ()))
+            )
             raise
         for job_id, watches in chosen.items():
             self._hand_out(job_id, watches, news[job_id], jobs.get(job_id))
         return bool(self._due)
 
-    def _look_at(self, job_id: JobId) -> None:
-        self._due.setdefault(job_id)
-        self._wake.set()
+    def _is_watching(self, subscription: Subscription) -> bool:
+        return subscription in self._watches.get(subscription.job_id, ())
+
+    def _all(self) -> list[Subscription]:
+        return [each for watches in self._watches.values() for each in watches]
+
+    def _look_for(self, *subscriptions: Subscription) -> None:
+        self._due.update(dict.fromkeys(subscriptions))
+        if subscriptions:
+            self._wake.set()
 
     def _end_slow(self) -> None:
         now = self._monotonic()
-        for watches in self._watches.values():
-            for each in watches:
-                if each.has_room or each.ended:
-                    each.full_since = None
-                elif each.full_since is None:
-                    each.full_since = now
-                elif now - each.full_since > self._slow_seconds:
-                    log.info("watch.too_slow", job_id=str(each.job_id))
-                    each.end(EndReason.SLOW)
+        for each in self._all():
+            if each.has_room or each.ended:
+                each.full_since = None
+            elif each.full_since is None:
+                each.full_since = now
+            elif now - each.full_since > self._slow_seconds:
+                log.info("watch.too_slow", job_id=str(each.job_id))
+                each.end(EndReason.SLOW)
 
     def _chosen(self) -> dict[JobId, list[Subscription]]:
-        """Choose for each due job the watches to read for, all at one position.
+        """Choose for each job with due watches those to read for, all at one position.
 
         Where watches of a job stand apart, the foremost and the hindmost take turns, so that one that
         catches up does not hold the others back.
         """
         self._foremost_first = not self._foremost_first
         pick = max if self._foremost_first else min
-        chosen: dict[JobId, list[Subscription]] = {}
-        for job_id in list(self._due):
-            ready = [each for each in self._watches.get(job_id, ()) if each.has_room and not each.ended]
-            if not ready:
-                del self._due[job_id]  # `stir`, `join` or the poll bring it back
-                continue
-            position = pick(each.position for each in ready)
-            chosen[job_id] = [each for each in ready if each.position == position]
-            if len(chosen) == JOBS_PER_STEP_MAX:
-                break
-        return chosen
+        ready: dict[JobId, list[Subscription]] = {}
+        for each in list(self._due):
+            if each.ended or not each.has_room:
+                del self._due[each]  # `stir` or the poll bring it back
+            elif each.job_id in ready or len(ready) < JOBS_PER_STEP_MAX:
+                ready.setdefault(each.job_id, []).append(each)
+        return {job_id: _at(pick(each.position for each in due), due) for job_id, due in ready.items()}
 
     def _hand_out(self, job_id: JobId, watches: list[Subscription], news: News, job: Job | None) -> None:
-        if job is None:
-            for each in watches:
-                each.end(JobNotFound(job_id))
-            return
         for each in watches:
+            if job is None:
+                each.end(JobNotFound(job_id))
+                continue
             each.put(news.numbered)
             if job.state in TERMINAL_STATES and each.position.event >= job.last_event_number:
                 each.end(EndReason.FINISHED)
             elif job.state is JobState.RUNNING and each.position.attempt == job.attempt:
                 each.put_progress(Progress(job.attempt, job.progress, job.progress_message))
-        present = self._watches.get(job_id, set())
-        apart = any(each.has_room and not each.ended and each not in watches for each in present)
-        behind = any(each.position.event < job.last_event_number for each in watches)
-        if present and (apart or behind or not news.complete):
-            self._due.setdefault(job_id)
+            if not news.complete and self._is_watching(each):
+                self._due.setdefault(each)
+
+
+def _at(position: Position, watches: Sequence[Subscription]) -> list[Subscription]:
+    return [each for each in watches if each.position == position]
 
 
 async def _news(transaction: Transaction, positions: Mapping[JobId, Position]) -> dict[JobId, News]:

@@ -53,7 +53,9 @@ def _place(job: Job) -> list[str]:
 
 def _position(value: Any) -> Position:
     create_time, job_id = value
+    if not isinstance(create_time, str) or not isinstance(job_id, str):
+        raise TypeError
     moment = datetime.fromisoformat(create_time)
     if moment.tzinfo is None:
         raise ValueError
-    return Position(moment, JobId(UUID(job_id)))
+    return Position(moment.astimezone(UTC), JobId(UUID(job_id)))
