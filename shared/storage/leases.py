@@ -87,27 +87,30 @@ event as (
 select job_id from seen
 """)
 
-# Time in which no worker wrote a pulse is nobody's silence: it is added to every lease before any can end.
-# All heartbeats come back at the same moment, so leases are locked in their order here too.
+# Time in which no worker wrote a pulse is nobody's silence: it is added to every lease before any can end,
+# as far as the lease stood through it unheard. All heartbeats come back at the same moment, so leases are
+# locked in their order here too.
 _PULSE = sa.text("""
 with before as (
-    select pulse_time, engine_time() - pulse_time as gap from pulse for update
+    select pulse_time, engine_time() as now from pulse for update
 ),
 beat as (
     update pulse set pulse_time = engine_time()
 ),
 held as (
-    select l.job_id, before.gap from leases l cross join before
-    where before.gap > cast(:tolerance as interval) order by l.job_id for update of l
+    select l.job_id, before.* from leases l cross join before
+    where before.now - before.pulse_time > cast(:tolerance as interval) order by l.job_id for update of l
 ),
 reprieved as (
     update leases l set
-        heartbeat_time = l.heartbeat_time + held.gap, deadline_time = l.deadline_time + held.gap,
-        reprieve_time = engine_time()
+        heartbeat_time = greatest(
+            l.heartbeat_time, l.heartbeat_time + (held.now - greatest(held.pulse_time, l.heartbeat_time))),
+        deadline_time = l.deadline_time + (held.now - greatest(held.pulse_time, l.grant_time)),
+        reprieve_time = held.now
     from held where l.job_id = held.job_id
     returning 1
 )
-select gap, (select count(*) from reprieved) as reprieved from before
+select now - pulse_time as gap from before
 """)
 
 

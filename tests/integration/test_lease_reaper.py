@@ -162,6 +162,38 @@ async def test_the_services_own_silence_is_given_back_to_every_lease(
     assert await outcomes(transactions, lease.ref.job_id) == [AttemptOutcome.LOST]
 
 
+async def test_a_lease_from_the_midst_of_a_silence_gets_back_only_what_it_stood_through(
+    transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime
+) -> None:
+    await database_time.jump(1_000 * SECOND)
+    lease = await accepted(transactions, terms=SHORT_TIMEOUT)
+    await database_time.jump(10 * SECOND)
+    await database_time.pulse()
+
+    await database_time.advance(12 * SECOND)
+    await beat(transactions, lease)
+    await reaper.step()
+    assert await outcomes(transactions, lease.ref.job_id) == [None]
+
+    await database_time.advance(2 * SECOND)
+    await reaper.step()
+    assert await outcomes(transactions, lease.ref.job_id) == [AttemptOutcome.TIMED_OUT]
+
+
+async def test_an_executor_lost_in_a_silence_is_missed_a_lease_time_and_a_half_after_it(
+    transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime
+) -> None:
+    await database_time.jump(1_000 * SECOND)
+    lease = await accepted(transactions)
+    await database_time.jump(10 * SECOND)
+    await database_time.pulse()
+
+    await database_time.advance(46 * SECOND)
+    await reaper.step()
+
+    assert await outcomes(transactions, lease.ref.job_id) == [AttemptOutcome.LOST]
+
+
 async def test_an_attempt_past_time_out_and_grace_ends_whatever_its_heartbeats_say(
     transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime
 ) -> None:

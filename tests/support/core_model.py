@@ -204,13 +204,13 @@ class CoreModel:
                 job.end_attempt(outcome, None, self.now)
 
     def pulse(self) -> None:
-        gap = self.now - self.pulse_time
-        self.pulse_time = self.now
-        if gap > PULSE_FRESH:
-            for job in self._leased():
-                job.held.heartbeat_time += gap
-                job.held.deadline_time += gap
-                job.held.reprieve_time = self.now
+        """Give the time since the last one back, if it is long, as far as each lease stood through it."""
+        silent_from, self.pulse_time = self.pulse_time, self.now
+        if self.now - silent_from > PULSE_FRESH:
+            for lease in (each.held for each in self._leased()):
+                lease.heartbeat_time += self.now - max(silent_from, lease.heartbeat_time)
+                lease.deadline_time += self.now - max(silent_from, lease.grant_time)
+                lease.reprieve_time = self.now
 
     def reap(self) -> None:
         if self.pulse_time <= self.now - PULSE_FRESH:

@@ -32,10 +32,11 @@ class DatabaseTime:
         self._transactions = transactions
 
     async def make_movable(self) -> None:
-        """Replace the database's one source of time; once for each database."""
+        """Replace the database's one source of time, with workers that live by it; once for each database."""
         async with self._transactions.begin() as transaction:
             for statement in _MAKE:
                 await transaction.connection.execute(sa.text(statement))
+        await self.pulse()
 
     async def jump(self, span: timedelta) -> None:
         """Move the time at once: as if all services had been away meanwhile."""
