@@ -26,9 +26,11 @@ CLAIM_COLUMNS = {
     "grace_seconds": "double precision",
 }
 
-# The claim locks in the order of all transactions: session, job, dispatch row. The delete waits for a
-# dispatcher that still holds the row, and finds nothing if another claim was first. A refusal waits for that
-# dispatcher too: the row that it is about to mark as delivered would else stay so, with no entry left for it.
+# The claim locks in the order of all transactions: all sessions (the count asks for them first), all jobs,
+# also of those that are refused, dispatch rows. So it waits for a row only where a dispatcher holds it,
+# who waits for nothing. The delete finds nothing if another claim was first. A refusal waits for that
+# dispatcher too: the row that it is about to mark as delivered would else stay so, with no entry left for
+# it.
 CLAIM = sa.text(f"""
 with entry as (
     select * from {unnested(CLAIM_COLUMNS, "e")}
@@ -38,15 +40,20 @@ present as (
     where (s.incarnation_id, s.session_id) in (select incarnation_id, session_id from entry)
     order by s.incarnation_id for share
 ),
+locked as (
+    select j.job_id, j.state, j.attempt, j.cancel_request_time, j.start_by_time, j.refused_by
+    from jobs j join entry e using (job_id)
+    where (select count(*) from present) >= 0
+    order by j.job_id for update of j
+),
 job as (
-    select e.* from jobs j join entry e using (job_id)
+    select e.* from locked j join entry e using (job_id)
     where (e.incarnation_id, e.session_id) in (select incarnation_id, session_id from present)
         and {guards.allowed(JobChange.LEASED)}
         and j.attempt = e.attempt - 1
         and j.cancel_request_time is null
         and (j.attempt > 0 or j.start_by_time is null or j.start_by_time > engine_time())
         and e.incarnation_id <> all (j.refused_by)
-    order by j.job_id for update of j
 ),
 dispatch as (
     delete from outbox o using job
@@ -80,7 +87,7 @@ refused as (
     select o.outbox_id, o.state from outbox o
     join entry e on o.dedupe_key = format('job.dispatch:%s:%s', e.job_id, e.attempt)
     where e.job_id not in (select job_id from dispatch)
-    order by o.outbox_id for update of o
+    for update of o
 ),
 put_back as (
     update outbox o set

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from datetime import timedelta
 
-from shared.domain.identity import SessionId
+from shared.domain.identity import IncarnationId, JobId, SessionId
 from shared.domain.leases import Heartbeat, Lease
 from shared.runtime.ids import new_id
 from shared.storage.transactions import Transaction, Transactions
 from tests.support.blocking import until_blocked
 from tests.support.database_time import PULSE_TOLERANCE, DatabaseTime
-from tests.support.storage import Session, a_job, a_lease, a_session
+from tests.support.storage import Session, a_job, a_lease, a_session, claim, claim_request
 
 
 async def two_leases(transactions: Transactions, session: Session) -> tuple[Lease, Lease]:
@@ -63,3 +65,26 @@ async def test_a_hello_and_heartbeats_of_its_older_session_do_not_deadlock(
         await beat(transaction, higher)
 
     assert await hello == 1
+
+
+async def test_claims_of_each_other_s_refused_attempts_do_not_deadlock(transactions: Transactions) -> None:
+    """Workers read entries before their dispatcher has committed, and then claim all at the same moment."""
+    job_ids = [await a_job(transactions) for _ in range(2)]
+    session, gone = await a_session(transactions), Session(SessionId(new_id()), IncarnationId(new_id()))
+
+    def claim_both(first: JobId, second: JobId) -> Coroutine[None, None, list[Lease]]:
+        """The second attempt is refused, as the session that was to have it is not there any more."""
+        return claim(transactions, claim_request(session, first), claim_request(gone, second))
+
+    async with transactions.begin() as dispatching:
+        owners = await dispatching.dispatches.waiting_owners({})
+        rows = await dispatching.dispatches.lock_due(owners, dict.fromkeys(owners, 2))
+        claims = [
+            await until_blocked(transactions, claim_both(*job_ids)),
+            await until_blocked(transactions, claim_both(*reversed(job_ids)), waiting=2),
+        ]
+        await dispatching.dispatches.mark_delivered([each.outbox_id for each in rows])
+
+    granted = [lease.ref.job_id for leases in await asyncio.gather(*claims) for lease in leases]
+    assert granted
+    assert len(granted) == len(set(granted))

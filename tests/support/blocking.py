@@ -20,14 +20,14 @@ Result = TypeVar("Result")
 
 
 async def until_blocked(
-    transactions: Transactions, work: Coroutine[Any, Any, Result]
+    transactions: Transactions, work: Coroutine[Any, Any, Result], *, waiting: int = 1
 ) -> asyncio.Task[Result]:
-    """Start `work` and return it once it waits for a lock that another transaction holds, or is done."""
+    """Start `work` and return it once so many transactions wait for locks that others hold, or it is done."""
     task = asyncio.create_task(work)
     async with asyncio.timeout(_SECONDS_MAX):
         while not task.done():
             async with transactions.begin() as transaction:
-                if (await transaction.connection.execute(_WAITING)).scalar_one():
+                if (await transaction.connection.execute(_WAITING)).scalar_one() >= waiting:
                     break
             await asyncio.sleep(_POLL_SECONDS)
     return task
