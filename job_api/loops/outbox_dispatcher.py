@@ -64,7 +64,7 @@ class OutboxDispatcher:
         self._served: dict[StreamName, Owner] = {}
 
     async def step(self) -> bool:
-        """Fill every stream that has room; return True if rows were delivered and more may wait for room.
+        """Fill every stream that has room; return True if there may be more to deliver at once.
 
         Raises:
             PlatformUnavailable: Postgres or Redis is away. What was appended is appended again later.
@@ -82,24 +82,30 @@ class OutboxDispatcher:
             return False
         depths = await self._streams.depths(owners)
         await transaction.end_if_silent(timedelta(seconds=TRANSACTION_SECONDS))
-        await _take_back(transaction, [stream for stream, depth in depths.items() if depth.length is None])
+        taken_back = await _take_back(transaction, sorted(_missing(depths)))
         room = _room(depths)
         rows = await transaction.dispatches.lock_due(owners, room)
         self._served = _last_served(self._served, owners, room, rows)
         if not rows:
-            return False
+            return taken_back > 0
         # Made anew after the look above: what was in them is pending again, but not the rows of this batch,
         # which are not delivered yet.
-        await _take_back(transaction, sorted(await self._streams.append(rows) - _missing(depths)))
+        taken_back += await _take_back(
+            transaction, sorted(await self._streams.append(rows) - _missing(depths))
+        )
         await transaction.dispatches.mark_delivered([each.outbox_id for each in rows])
-        return _more_may_wait(owners, room, rows)
+        return taken_back > 0 or _more_may_wait(owners, room, rows)
 
 
-async def _take_back(transaction: Transaction, lost: Sequence[StreamName]) -> None:
-    """Make the rows of streams that Redis has lost pending again; a stream that is new has none."""
+async def _take_back(transaction: Transaction, lost: Sequence[StreamName]) -> int:
+    """Make the rows of streams that Redis has lost pending again, and count them; a new stream has none.
+
+    They may be other owners' than those that this pass looks at, so they wait for the next one.
+    """
     count = await transaction.dispatches.put_back(lost, age=NOW, limit=PUT_BACK_MAX)
     if count:
         log.warning("lease_stream.lost", streams=list(lost), rows=count)
+    return count
 
 
 def _missing(depths: Mapping[StreamName, Depth]) -> frozenset[StreamName]:
