@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, Verbosity, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.support.core_commands import open_core
-from tests.support.core_machine import CoreMachine, CoreUnderTest
+from tests.support.core_comparison import CoreUnderTest
+from tests.support.core_machine import CoreMachine
 from tests.support.frozen_time import FrozenTime
 from tests.support.servers import PostgresServer, ValkeyServer
 

@@ -40,6 +40,7 @@ UNIFORM = 0.5
 """The draw that every jitter gets."""
 UNCLAIMED_AGE = timedelta(seconds=30)
 TOLERANCE = timedelta(seconds=5)
+STEPS_MAX = 50
 KEYS_KEPT = timedelta(hours=24)
 EVERYBODY = Caller(Owner("backend"), acts_for_others=True, sees_all=True)
 
@@ -101,6 +102,12 @@ class Core:
         self.numbers.last = 0
         self._dispatcher = OutboxDispatcher(self.transactions, self.streams)
 
+    def replica(self, number: int) -> Core:
+        """Another process on the same servers, whose ids and secrets are its own."""
+        replica = Core(self.transactions, self._redis, prefix=self._prefix, jobs=self._catalog)
+        replica.numbers.last = number << 32
+        return replica
+
     async def create(self, wishes: Sequence[Wish]) -> list[Outcome]:
         return await self._create(EVERYBODY, wishes)
 
@@ -108,7 +115,14 @@ class Core:
         await self._cancel(EVERYBODY, job_id)
 
     async def dispatch(self) -> None:
-        await self._dispatcher.step()
+        """Run the dispatcher until it says that there is no more."""
+        steps = 1
+        while await self._dispatcher.step():
+            assert steps < STEPS_MAX, "the dispatcher never says that there is no more"
+            steps += 1
+
+    async def tell_demand(self, credits: int) -> None:
+        await self.streams.tell_demand("worker", dict.fromkeys(STREAMS, credits))
 
     async def dispatch_and_crash(self) -> None:
         """Append to the streams, and die before that is recorded."""
@@ -144,13 +158,13 @@ class Core:
         """Take whatever others took and did not settle."""
         return await self.streams.take_over(STREAMS, consumer, idle=timedelta(0), limit=50)
 
-    async def claim(self, session: Session, entries: Sequence[Entry], *, settled: bool = True) -> list[Lease]:
+    async def claim(self, wishes: Sequence[tuple[Session, Entry]], *, settled: bool = True) -> list[Lease]:
         """Claim what entries pointed at, as a worker does; it may die before it settles them."""
-        requests = [self._request(session, each) for each in entries]
+        requests = [self._request(session, entry) for session, entry in wishes]
         async with self.transactions.begin() as transaction:
             leases = await transaction.states.claim(requests)
         if settled:
-            await self.streams.settle(entries)
+            await self.streams.settle([entry for _, entry in wishes])
         return leases
 
     async def heartbeat(self, leases: Sequence[LeaseRef]) -> HeartbeatOutcome:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
     MultipleResults,
-    RuleBasedStateMachine,
     initialize,
-    invariant,
     multiple,
     rule,
 )
@@ -26,15 +20,11 @@ from shared.domain.identity import IncarnationId, JobId, StreamName
 from shared.domain.leases import LeaseRef
 from shared.streams.lease_streams import Entry
 from tests.support import core_rows
-from tests.support.core_commands import STREAMS, Core, time_after, unique_by_job, wish
-from tests.support.core_invariants import faults_of, row_of
-from tests.support.core_model import CoreModel
+from tests.support.core_commands import STREAMS, time_after, unique_by_job, wish
+from tests.support.core_comparison import CoreComparison
+from tests.support.core_invariants import row_of
 from tests.support.core_reports import Report
-from tests.support.core_views import differences, view_of_model, view_of_rows
-from tests.support.frozen_time import FrozenTime
 from tests.support.storage import Session
-
-Result = TypeVar("Result")
 
 MARK = 8
 """So many entries a stream gets while nobody tells of credits."""
@@ -47,38 +37,11 @@ SOME_ENTRIES = st.lists(ENTRIES, min_size=1, max_size=5, unique_by=lambda each: 
 SOME_LEASES = st.lists(LEASES, min_size=1, max_size=4, unique_by=lambda each: each.job_id)
 
 
-@dataclass(frozen=True, slots=True)
-class CoreUnderTest:
-    """What all machines of a run share; each begins by emptying it."""
-
-    runner: asyncio.Runner
-    core: Core
-    time: FrozenTime
-
-
-class CoreMachine(RuleBasedStateMachine):
+class CoreMachine(CoreComparison):
     """Commands about jobs, sessions and leases, current ones and stale ones.
 
     To be run as a subclass that says what is under test.
     """
-
-    under_test: ClassVar[CoreUnderTest]
-
-    def __init__(self) -> None:
-        super().__init__()
-        shared = self.under_test
-        self._runner, self._core, self._time = shared.runner, shared.core, shared.time
-        self._run(self._begin())
-        self._model = CoreModel(self._time.now)
-
-    def _run(self, command: Coroutine[Any, Any, Result]) -> Result:
-        return self._runner.run(command)
-
-    async def _begin(self) -> None:
-        await core_rows.empty(self._core.transactions)
-        await self._core.wipe()
-        await self._time.restart()
-        self._core.restart()
 
     @initialize(target=SESSIONS)
     def open_first_session(self) -> Session:
@@ -86,7 +49,7 @@ class CoreMachine(RuleBasedStateMachine):
 
     @rule(
         target=JOBS,
-        count=st.sampled_from([1, 1, 1, 3, 10]),
+        count=st.sampled_from([1, 1, 1, 1, 2, 2, 3, 10]),
         owner=st.sampled_from("ab"),
         priority=st.sampled_from([5, 50]),
         run_after=st.sampled_from([None, None, 0.0, 3.0, 40.0]),
@@ -183,12 +146,19 @@ class CoreMachine(RuleBasedStateMachine):
 
     @rule(target=LEASES, session=SESSIONS, entries=SOME_ENTRIES, settled=st.booleans())
     def claim(self, session: Session, entries: list[Entry], settled: bool) -> MultipleResults[LeaseRef]:
-        leases = self._run(self._core.claim(session, entries, settled=settled))
+        wishes = [(session, each) for each in entries]
+        leases = self._run(self._core.claim(wishes, settled=settled))
         granted = {each.ref.job_id: each.ref for each in leases}
         assert set(granted) == self._model.claim(session, entries)
         for ref in granted.values():
             self._model.granted(session, ref)
         return multiple(*granted.values())
+
+    @rule(target=LEASES, sessions=st.lists(SESSIONS, min_size=2, max_size=2), entries=SOME_ENTRIES)
+    def claim_twice(self, sessions: list[Session], entries: list[Entry]) -> MultipleResults[LeaseRef]:
+        """What the first refuses is not at once for the second one."""
+        first, second = (self.claim(session, entries, False).values for session in sessions)
+        return multiple(*first, *second)
 
     @rule(target=LEASES, session=SESSIONS, room=st.sampled_from([1, 20]))
     def dispatch_take_and_claim(self, session: Session, room: int) -> MultipleResults[LeaseRef]:
@@ -196,6 +166,15 @@ class CoreMachine(RuleBasedStateMachine):
         self.dispatch()
         entries = {each.job_id: each for each in self._run(self._core.take("worker", room))}
         return self.claim(session, list(entries.values()), True) if entries else multiple()
+
+    @rule(target=LEASES, session=SESSIONS, report=st.sampled_from(Report), wait=st.sampled_from(SPANS))
+    def run_some(self, session: Session, report: Report, wait: timedelta) -> MultipleResults[LeaseRef]:
+        """Whole attempts, so that jobs come to their later ones."""
+        leases = list(self.dispatch_take_and_claim(session, 3).values)
+        if leases:
+            self.report(leases, [report] * len(leases))
+        self.advance(wait)
+        return multiple(*leases)
 
     @rule(leases=SOME_LEASES)
     def heartbeat(self, leases: list[LeaseRef]) -> None:
@@ -254,14 +233,6 @@ class CoreMachine(RuleBasedStateMachine):
         self._run(self._core.sweep_start_by())
         self._model.sweep_start_by()
 
-    @invariant()
-    def both_tell_the_same(self) -> None:
-        everything = self._run(core_rows.read_all(self._core.transactions))
-        assert faults_of(everything) == []
-        assert set(everything) == set(self._model.jobs)
-        for job_id, rows in everything.items():
-            assert differences(view_of_model(self._model.jobs[job_id]), view_of_rows(rows)) == [], job_id
-
     def teardown(self) -> None:
         """Every job that is left comes to its end, without anything but the loops and one executor."""
         for _ in range(ROUNDS_MAX):
@@ -283,6 +254,3 @@ class CoreMachine(RuleBasedStateMachine):
                 self.heartbeat(leases)
                 self.report(leases, [Report.SUCCESS] * len(leases))
         self.both_tell_the_same()
-
-    def _missing(self) -> set[StreamName]:
-        return {stream for stream, length in self._run(self._core.lengths()).items() if length is None}
