@@ -26,11 +26,11 @@ CLAIM_COLUMNS = {
     "grace_seconds": "double precision",
 }
 
-# The claim locks in the order of all transactions: all sessions (the count asks for them first), all jobs,
-# also of those that are refused, dispatch rows. So it waits for a row only where a dispatcher holds it,
-# who waits for nothing. The delete finds nothing if another claim was first. A refusal waits for that
-# dispatcher too: the row that it is about to mark as delivered would else stay so, with no entry left for
-# it.
+# The claim locks in the order of all transactions: all sessions, all jobs, also of those that are refused,
+# dispatch rows; the counts ask for all of the one before the first of the next. So it waits for a row only
+# where a dispatcher holds it, who waits for nothing. The delete finds nothing if another claim was first. A
+# refusal waits for that dispatcher too: the row that it is about to mark as delivered would else stay so,
+# with no entry left for it.
 CLAIM = sa.text(f"""
 with entry as (
     select * from {unnested(CLAIM_COLUMNS, "e")}
@@ -86,7 +86,7 @@ event as (
 refused as (
     select o.outbox_id, o.state from outbox o
     join entry e on o.dedupe_key = format('job.dispatch:%s:%s', e.job_id, e.attempt)
-    where e.job_id not in (select job_id from dispatch)
+    where e.job_id not in (select job_id from dispatch) and (select count(*) from locked) >= 0
     for update of o
 ),
 put_back as (

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Coroutine
 from datetime import timedelta
 
-from shared.domain.identity import IncarnationId, JobId, SessionId
+import pytest
+
+from shared.domain.identity import IncarnationId, SessionId
 from shared.domain.leases import Heartbeat, Lease
 from shared.runtime.ids import new_id
 from shared.storage.transactions import Transaction, Transactions
@@ -67,24 +69,32 @@ async def test_a_hello_and_heartbeats_of_its_older_session_do_not_deadlock(
     assert await hello == 1
 
 
-async def test_claims_of_each_other_s_refused_attempts_do_not_deadlock(transactions: Transactions) -> None:
-    """Workers read entries before their dispatcher has committed, and then claim all at the same moment."""
-    job_ids = [await a_job(transactions) for _ in range(2)]
-    session, gone = await a_session(transactions), Session(SessionId(new_id()), IncarnationId(new_id()))
+@pytest.mark.parametrize("claimants", ["sg gs", "gs sg", "gg sg", "gg gs"])
+async def test_claims_of_each_other_s_refused_attempts_do_not_deadlock(
+    transactions: Transactions, claimants: str
+) -> None:
+    """Workers read entries before their dispatcher has committed, and then claim all at the same moment.
 
-    def claim_both(first: JobId, second: JobId) -> Coroutine[None, None, list[Lease]]:
-        """The second attempt is refused, as the session that was to have it is not there any more."""
-        return claim(transactions, claim_request(session, first), claim_request(gone, second))
+    Each of two claims asks for both attempts, for sessions that stand or are gone; the latter are refused.
+    """
+    job_ids = [await a_job(transactions) for _ in range(2)]
+    sessions = {
+        "s": await a_session(transactions),
+        "g": Session(SessionId(new_id()), IncarnationId(new_id())),
+    }
+
+    def claim_both(names: str) -> Coroutine[None, None, list[Lease]]:
+        wishes = [claim_request(sessions[name], job_id) for name, job_id in zip(names, job_ids, strict=True)]
+        return claim(transactions, *wishes)
 
     async with transactions.begin() as dispatching:
         owners = await dispatching.dispatches.waiting_owners({})
         rows = await dispatching.dispatches.lock_due(owners, dict.fromkeys(owners, 2))
         claims = [
-            await until_blocked(transactions, claim_both(*job_ids)),
-            await until_blocked(transactions, claim_both(*reversed(job_ids)), waiting=2),
+            await until_blocked(transactions, claim_both(names), waiting=number)
+            for number, names in enumerate(claimants.split(), start=1)
         ]
         await dispatching.dispatches.mark_delivered([each.outbox_id for each in rows])
 
     granted = [lease.ref.job_id for leases in await asyncio.gather(*claims) for lease in leases]
-    assert granted
     assert len(granted) == len(set(granted))
