@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 
 from job_api.operations.create_jobs import Creation
 from shared.domain.errors import BatonError, IdempotencyKeyReused
-from shared.domain.identity import IncarnationId, JobId, StreamName
+from shared.domain.identity import IncarnationId, JobId, SessionId, StreamName
 from shared.domain.leases import LeaseRef
 from shared.streams.lease_streams import Entry
 from tests.support import core_rows
@@ -31,6 +31,7 @@ MARK = 8
 ROUNDS_MAX = 12
 """More rounds than any job has attempts left."""
 INCARNATIONS = [IncarnationId(UUID(int=number << 64)) for number in (1, 2)]
+NOBODY = Session(SessionId(UUID(int=9 << 64)), IncarnationId(UUID(int=9 << 64)))
 SPANS = [timedelta(seconds=each) for each in (0.2, 0.5, 1, 4, 11, 29, 31, 46, 120)]
 JOBS, ENTRIES, SESSIONS, LEASES = Bundle("jobs"), Bundle("entries"), Bundle("sessions"), Bundle("leases")
 SOME_ENTRIES = st.lists(ENTRIES, min_size=1, max_size=5, unique_by=lambda each: each.job_id)
@@ -154,11 +155,17 @@ class CoreMachine(CoreComparison):
             self._model.granted(session, ref)
         return multiple(*granted.values())
 
-    @rule(target=LEASES, sessions=st.lists(SESSIONS, min_size=2, max_size=2), entries=SOME_ENTRIES)
-    def claim_twice(self, sessions: list[Session], entries: list[Entry]) -> MultipleResults[LeaseRef]:
-        """What the first refuses is not at once for the second one."""
-        first, second = (self.claim(session, entries, False).values for session in sessions)
-        return multiple(*first, *second)
+    @rule(target=LEASES, session=SESSIONS, wait=st.sampled_from(SPANS[:3]))
+    def claim_what_was_refused(self, session: Session, wait: timedelta) -> MultipleResults[LeaseRef]:
+        """What a session that is gone was refused is for nobody until it is offered again."""
+        self.dispatch()
+        entries = list({each.job_id: each for each in self._run(self._core.take("worker", 2))}.values())
+        if not entries:
+            return multiple()
+        self.claim(NOBODY, entries, False)
+        early = self.claim(session, entries, False).values
+        self.advance(wait)
+        return multiple(*early, *self.claim(session, entries, True).values)
 
     @rule(target=LEASES, session=SESSIONS, room=st.sampled_from([1, 20]))
     def dispatch_take_and_claim(self, session: Session, room: int) -> MultipleResults[LeaseRef]:
