@@ -56,6 +56,7 @@ from shared.runtime.ids import new_id
 from shared.runtime.loops import Backoff, Loop, Step, Timetable, background
 from shared.runtime.processes import until_signalled
 from shared.storage.database import open_engine
+from shared.storage.schema import until_usable
 from shared.storage.transactions import Transactions
 from shared.streams.channels import Channel
 from shared.streams.connection import open_redis
@@ -93,7 +94,8 @@ async def run(settings: ApiSettings) -> int:
     """Serve until SIGINT or SIGTERM.
 
     Raises:
-        StartupFault: The address can't be had, or is open to everyone without identity.
+        StartupFault: The database is not migrated, or the address can't be had, or is open to everyone
+            without identity.
         CatalogFault: The job types and queues don't fit together.
     """
     async with service(settings):
@@ -105,6 +107,8 @@ async def run(settings: ApiSettings) -> int:
 async def service(settings: ApiSettings) -> AsyncIterator[OpenServer]:
     """Serve inside the block; at its end drain and stop, then the loops, then the connections.
 
+    Before the database was there once, nothing listens: no probe and no load balancer takes it for ready.
+
     Raises:
         StartupFault: See `run`.
         CatalogFault: See `run`.
@@ -115,6 +119,7 @@ async def service(settings: ApiSettings) -> AsyncIterator[OpenServer]:
         engine = await stack.enter_async_context(
             open_engine(settings.database_url, pool_size=settings.database_pool_size)
         )
+        await until_usable(engine)
         probe_engine = await stack.enter_async_context(open_engine(settings.database_url, pool_size=1))
         redis = await stack.enter_async_context(open_redis(settings.redis_url))
         prefix = settings.redis_prefix

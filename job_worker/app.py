@@ -55,6 +55,7 @@ from shared.runtime.ids import new_id, new_secret
 from shared.runtime.loops import Backoff, Loop, Timetable, background
 from shared.runtime.processes import until_signalled
 from shared.storage.database import open_engine
+from shared.storage.schema import until_usable
 from shared.storage.transactions import Transactions
 from shared.streams.channels import Channel
 from shared.streams.connection import open_redis
@@ -105,6 +106,7 @@ async def running(settings: WorkerSettings) -> AsyncIterator[str]:
             Channel.STREAMS_FILLED, Channel.CANCELS_REQUESTED
         ) as hints,
     ):
+        await until_usable(engine)
         wake_ups = WakeUps(redis, prefix=settings.redis_prefix)
         streams = LeaseStreams(redis, prefix=settings.redis_prefix)
         parts = _parts(

@@ -50,10 +50,16 @@ async def _lock(guard: AsyncConnection) -> None:
     await guard.commit()
 
 
-def _upgrade(connection: SyncConnection, revision: str) -> str:
+def configuration() -> Config:
+    """Say where the steps lie."""
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.set_main_option("path_separator", "os")
+    return config
+
+
+def _upgrade(connection: SyncConnection, revision: str) -> str:
+    config = configuration()
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
     connection.commit()
