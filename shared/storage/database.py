@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+import asyncpg
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError
@@ -100,7 +101,11 @@ def translated() -> Iterator[None]:
         if error.connection_invalidated or isinstance(error, InterfaceError) or is_nobodys_fault(state):
             raise PlatformUnavailable("database") from error
         raise
-    except (PoolTimeout, TimeoutError, OSError) as error:
+    except asyncpg.PostgresError as error:  # while connecting, when nothing wraps the driver's own errors
+        if is_nobodys_fault(error.sqlstate or ""):
+            raise PlatformUnavailable("database") from error
+        raise
+    except (PoolTimeout, TimeoutError, OSError, asyncpg.InterfaceError) as error:
         raise PlatformUnavailable("database") from error
 
 
