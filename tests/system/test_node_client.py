@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,9 @@ def libraries() -> None:
     if installed.exists() and installed.stat().st_mtime > lock.stat().st_mtime:
         return
     install = [*NPM, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    subprocess.run(install, cwd=PROGRAM, check=True, timeout=LIMIT_SECONDS)
+    # Like pip, trust what the machine trusts, and not only what Node brings along.
+    environment = {**os.environ, "NODE_USE_SYSTEM_CA": "1"}
+    subprocess.run(install, cwd=PROGRAM, env=environment, check=True, timeout=LIMIT_SECONDS)
 
 
 @pytest.mark.usefixtures("libraries")
