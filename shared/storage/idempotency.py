@@ -41,10 +41,12 @@ class Binding:
 
 _COLUMNS = {"owner": "text", "job_type": "text", "key": "text", "fingerprint": "bytea", "job_id": "uuid"}
 
+# In the order of keys, so that callers do not wait in a circle; of one key the first claim comes first.
 _CLAIM = sa.text(f"""
 insert into idempotency_keys (owner, job_type, key, fingerprint, job_id, expire_time)
 select owner, job_type, key, fingerprint, job_id, engine_time() + cast(:kept_for as interval)
-from {unnested(_COLUMNS, "c")} order by owner, job_type, key
+from (select c.*, row_number() over () as place from {unnested(_COLUMNS, "c")}) numbered
+order by owner, job_type, key, place
 on conflict do nothing
 """)
 
@@ -85,9 +87,13 @@ class IdempotencyKeys:
             for each in claims
         ]
         parameters = columns(rows, _COLUMNS)
-        await self._connection.execute(_CLAIM, {**parameters, "kept_for": kept_for})
         named = {name: parameters[name] for name in ("owner", "job_type", "key")}
-        return {
-            IdempotencyKey(row.owner, row.job_type, row.key): Binding(row.job_id, row.fingerprint)
-            for row in await self._connection.execute(_READ, named)
-        }
+        bound = dict[IdempotencyKey, Binding]()
+        # A bound key may expire and be removed before it is read; it is free then, and is bound the next time.
+        while any(each.key not in bound for each in claims):
+            await self._connection.execute(_CLAIM, {**parameters, "kept_for": kept_for})
+            bound = {
+                IdempotencyKey(row.owner, row.job_type, row.key): Binding(row.job_id, row.fingerprint)
+                for row in await self._connection.execute(_READ, named)
+            }
+        return bound
