@@ -15,7 +15,7 @@ from types import TracebackType
 from shared.command.data_directory import write_atomically
 from shared.command.process_spec import ProcessSpec
 from shared.command.supervised import Life, Supervised
-from shared.runtime.clock import Clock, SystemClock
+from shared.runtime.clock import SystemClock
 
 
 class Supervisor:
@@ -24,10 +24,10 @@ class Supervisor:
     Used as a context, which stops everything at its end.
     """
 
-    def __init__(self, directory: Path, *, clock: Clock | None = None) -> None:
+    def __init__(self, directory: Path) -> None:
         self._logs = directory / "logs"
         self._stack_file = directory / "stack.json"
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self._tiers: list[list[Supervised]] = []
 
     async def __aenter__(self) -> Supervisor:

@@ -1,4 +1,4 @@
-"""The numbered events of a job, and the events that leave the engine."""
+"""The numbered events of a job."""
 
 from __future__ import annotations
 
@@ -24,15 +24,6 @@ class JobEventKind(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
-
-
-class OutboxEventType(StrEnum):
-    """What leaves the database."""
-
-    JOB_DISPATCH = "job.dispatch"
-    JOB_SUCCEEDED = "job.succeeded"
-    JOB_FAILED = "job.failed"
-    JOB_CANCELLED = "job.cancelled"
 
 
 @dataclass(frozen=True, slots=True)

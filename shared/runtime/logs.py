@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Literal, TextIO
+from typing import Literal
 
 import structlog
 from structlog.typing import Processor
@@ -13,16 +13,14 @@ LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
-def configure(
-    *, level: LogLevel = "info", log_format: LogFormat = "auto", stream: TextIO | None = None
-) -> None:
-    """Send every log line of this process to `stream`, standard error by default.
+def configure(*, level: LogLevel, log_format: LogFormat) -> None:
+    """Send every log line of this process to standard error.
 
     Args:
         level: The lowest level that is written.
-        log_format: "auto" is text when the stream is a terminal, and JSON otherwise.
+        log_format: "auto" is text in a terminal, and JSON elsewhere.
     """
-    stream = stream or sys.stderr
+    stream = sys.stderr
     as_json = log_format == "json" or (log_format == "auto" and not stream.isatty())
     severity = getattr(logging, level.upper())
     chain = _chain()

@@ -18,7 +18,7 @@ _PARENT_POLL_SECONDS = 0.5
 """Where the kernel does not tell of a parent's death, how often to look; an orphan lives this much longer."""
 
 
-def die_with_parent(with_signal: signal.Signals = signal.SIGTERM, *, parent_id: int | None = None) -> None:
+def die_with_parent(with_signal: signal.Signals, *, parent_id: int) -> None:
     """Have this process signalled when its parent dies, however it dies.
 
     On Linux the kernel does it; the parent is then the *thread* that started this process, so children
@@ -26,16 +26,15 @@ def die_with_parent(with_signal: signal.Signals = signal.SIGTERM, *, parent_id: 
 
     Args:
         parent_id: The parent as the parent itself told; if it is no longer this process's parent, it died
-            before this call, and the signal is raised at once. The present parent by default.
+            before this call, and the signal is raised at once.
     """
-    expected = os.getppid() if parent_id is None else parent_id
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(with_signal), 0, 0, 0)
     else:
         threading.Thread(
-            target=_watch_parent, args=(expected, with_signal), name="parent-watch", daemon=True
+            target=_watch_parent, args=(parent_id, with_signal), name="parent-watch", daemon=True
         ).start()
-    if os.getppid() != expected:
+    if os.getppid() != parent_id:
         signal.raise_signal(with_signal)
 
 

@@ -13,17 +13,6 @@ import structlog
 
 from shared.runtime import logs, settings
 from shared.runtime.faults import Faulty
-from shared.runtime.parent import die_with_parent
-
-__all__ = [
-    "EXIT_FAULT",
-    "EXIT_INTERRUPTED",
-    "begin",
-    "die_with_parent",
-    "expected_errors",
-    "run",
-    "until_signalled",
-]
 
 log = structlog.get_logger(__name__)
 

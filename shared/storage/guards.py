@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from shared.domain.jobs import TERMINAL_STATES, TRANSITIONS, JobChange
+from shared.domain.jobs import TERMINAL_STATES, TRANSITIONS, JobChange, JobState
+
+_STATE = "j.state"
+"""Every statement with a guard calls the job's row `j`."""
 
 
-def _list(states: frozenset[str]) -> str:
+def _list(states: frozenset[JobState]) -> str:
     return ", ".join(f"'{state}'" for state in sorted(states))
 
 
-def allowed(change: JobChange, column: str = "j.state") -> str:
+def allowed(change: JobChange) -> str:
     """Render the condition that a job's state allows `change`."""
-    return f"{column} in ({_list(frozenset(TRANSITIONS[change].sources))})"
+    return f"{_STATE} in ({_list(TRANSITIONS[change].sources)})"
 
 
 def target(change: JobChange) -> str:
@@ -19,18 +22,18 @@ def target(change: JobChange) -> str:
     return f"'{TRANSITIONS[change].target}'"
 
 
-def allowed_by(change_column: str, column: str = "j.state") -> str:
+def allowed_by(change_column: str) -> str:
     """Render the condition that a job's state allows the change that a column names; null changes nothing."""
-    cases = " ".join(f"when '{change}' then {allowed(change, column)}" for change in JobChange)
-    return f"case {change_column} {cases} else {terminal(column)} is false end"
+    cases = " ".join(f"when '{change}' then {allowed(change)}" for change in JobChange)
+    return f"case {change_column} {cases} else {terminal()} is false end"
 
 
-def target_by(change_column: str, column: str = "j.state") -> str:
+def target_by(change_column: str) -> str:
     """Render the state that the change in a column leads to; null stays where it is."""
     cases = " ".join(f"when '{change}' then {target(change)}" for change in JobChange)
-    return f"case {change_column} {cases} else {column} end"
+    return f"case {change_column} {cases} else {_STATE} end"
 
 
-def terminal(column: str = "j.state") -> str:
+def terminal() -> str:
     """Render the condition that a state is terminal."""
-    return f"{column} in ({_list(frozenset(TERMINAL_STATES))})"
+    return f"{_STATE} in ({_list(TERMINAL_STATES)})"

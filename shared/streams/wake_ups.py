@@ -84,10 +84,10 @@ class WakeUps:
             message = streams_pb2.CancelsRequested(job_ids=part)
             await self._publish(Channel.CANCELS_REQUESTED, message)
 
-    def listen(self, *channels: Channel, silence: timedelta = SILENCE, clock: Clock | None = None) -> Hints:
+    def listen(self, *channels: Channel, silence: timedelta = SILENCE) -> Hints:
         """Return the hints of these channels from when it is entered on; see `Hints`."""
         names = {channel_name(self._prefix, each).encode(): each for each in channels}
-        return Hints(self._redis, names, silence=silence, clock=clock or SystemClock())
+        return Hints(self._redis, names, silence=silence, clock=SystemClock())
 
     async def _publish(self, channel: Channel, message: Message) -> None:
         try:

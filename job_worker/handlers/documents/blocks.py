@@ -79,11 +79,11 @@ def heading_line(text: str) -> str:
     return one_line(text).rstrip(_ANCHOR_SIGNS)
 
 
-def heading_or_passage(level: int, text: str, page: int | None = None) -> Block | None:
+def heading_or_passage(level: int, text: str) -> Block | None:
     """Make a heading, or a passage of what is too long for one; nothing of nothing."""
     line = heading_line(text)
     if not line:
         return None
     if len(line) > HEADING_CHARACTERS_MAX:
-        return Passage(text.strip(), page)
-    return Heading(level, line, page)
+        return Passage(text.strip())
+    return Heading(level, line)
