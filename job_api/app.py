@@ -50,7 +50,6 @@ from shared.rpc.server import (
     refuse_open_address_without_identity,
     serving,
 )
-from shared.rpc.status import code_of
 from shared.runtime.clock import SystemClock
 from shared.runtime.ids import new_id
 from shared.runtime.loops import Backoff, Loop, Step, Timetable, background
@@ -185,7 +184,6 @@ def _opened(parts: _Parts, verify: Verify | None) -> OpenServer:
             jobs_per_call_max=limits.jobs_per_call_max,
             chunk_bytes_max=limits.chunk_bytes_max,
         ),
-        code_of=code_of,
     )
     return open_server(
         parts.settings.control_address,

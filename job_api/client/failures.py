@@ -17,8 +17,7 @@ from grpc_status import rpc_status
 from shared.domain import errors
 from shared.domain.errors import BatonError, FieldViolation
 from shared.domain.identity import JobId
-
-DOMAIN = "baton"
+from shared.rpc.status import DOMAIN
 
 
 class CallFailed(Exception):

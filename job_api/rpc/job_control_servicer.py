@@ -22,7 +22,7 @@ from job_api.operations.upload_input import UploadInput
 from job_api.operations.watch_job import WatchJob
 from job_api.rpc import convert, messages, upload_messages
 from job_api.rpc.fields import Fields
-from job_api.rpc.outcome_messages import CodeOf, creation_message, outcome_message
+from job_api.rpc.outcome_messages import creation_message, outcome_message
 from job_api.rpc.watch_messages import watch_message
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2_grpc
@@ -103,11 +103,9 @@ class RequestLimits:
 class JobControlServicer(job_control_pb2_grpc.JobControlServicer):
     """What is not here yet is UNIMPLEMENTED, as the generated class says."""
 
-    def __init__(self, operations: Operations, limits: RequestLimits, *, code_of: CodeOf) -> None:
-        """`code_of` is the table of errors: outcomes of items carry a status too."""
+    def __init__(self, operations: Operations, limits: RequestLimits) -> None:
         self._operations = operations
         self._limits = limits
-        self._code_of = code_of
 
     async def CreateJob(self, request: pb.CreateJobRequest, context: Context) -> pb.CreateJobResponse:
         caller = convert.caller()
@@ -127,9 +125,7 @@ class JobControlServicer(job_control_pb2_grpc.JobControlServicer):
         )
         outcomes = await self._operations.create_jobs(caller, wishes)
         return pb.CreateJobsResponse(
-            outcomes=[
-                outcome_message(each, inside=caller.sees_all, code_of=self._code_of) for each in outcomes
-            ]
+            outcomes=[outcome_message(each, inside=caller.sees_all) for each in outcomes]
         )
 
     async def UploadInput(self, request_iterator: Any, context: Context) -> pb.UploadInputResponse:

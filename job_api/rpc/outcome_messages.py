@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import grpc
 
 from job_api.operations.create_jobs import Creation, Outcome
 from job_api.rpc.messages import job_message
 from shared.domain.errors import BatonError, IdempotencyKeyReused, InvalidInput, PayloadTooLarge
 from shared.gen.baton.v1 import job_control_pb2 as pb
-
-CodeOf = Callable[[BaseException], grpc.StatusCode | None]
-"""The one table of errors, as it is asked."""
+from shared.rpc.status import code_of
 
 
 def creation_message(creation: Creation, *, inside: bool) -> pb.CreateJobResponse:
     return pb.CreateJobResponse(job=job_message(creation.job, inside=inside), replayed=creation.replayed)
 
 
-def outcome_message(outcome: Outcome, *, inside: bool, code_of: CodeOf) -> pb.CreateJobOutcome:
+def outcome_message(outcome: Outcome, *, inside: bool) -> pb.CreateJobOutcome:
     if isinstance(outcome, Creation):
         return pb.CreateJobOutcome(created=creation_message(outcome, inside=inside))
-    return pb.CreateJobOutcome(error=_error(outcome, code_of))
+    return pb.CreateJobOutcome(error=_error(outcome))
 
 
-def _error(error: BatonError, code_of: CodeOf) -> pb.CreateJobError:
+def _error(error: BatonError) -> pb.CreateJobError:
     code = code_of(error) or grpc.StatusCode.INTERNAL
     message = pb.CreateJobError(status_code=code.value[0], reason=error.reason, message=error.message)
     match error:

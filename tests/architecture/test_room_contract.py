@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import grimp
 
-from tests.architecture.room_contract import House, Row
+from tests.architecture.room_contract import ANY_ROOM_OF_ITS_OWN, House, Row
+from tests.architecture.source import REPOSITORY
 
 HOUSE = House(
     rows=(
@@ -55,3 +58,15 @@ def test_a_module_outside_every_room_is_named() -> None:
     assert "job_api.odds_and_ends stands in no room" in complaints(
         "job_api.odds_and_ends", "shared.domain.job"
     )
+
+
+def test_every_room_that_the_table_names_is_there() -> None:
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"][
+        "contracts"
+    ]
+    (table,) = (each["rows"] for each in contracts if each["type"] == "rooms")
+    rows = [Row.parse(row) for row in table]
+    named = {each for row in rows for each in (row.room, *row.rooms) if each != ANY_ROOM_OF_ITS_OWN}
+
+    places = {each: REPOSITORY.joinpath(*each.split(".")) for each in named}
+    assert [each for each, at in places.items() if not (at.is_dir() or at.with_suffix(".py").is_file())] == []
