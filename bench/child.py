@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from shared.command.process_spec import launched
+from shared.command.launcher import launched
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from shared.command.launcher import launched
+
 STOP_SECONDS_MAX = 30.0
 """The services drain and Postgres checkpoints; what takes longer is killed."""
 
@@ -49,8 +51,6 @@ def running_stack() -> Iterator[str]:
 
 def _started(directory: Path) -> subprocess.Popen[str]:
     baton = [sys.executable, "-m", "shared.command.main"]
-    # The launcher sees to it that the stack ends with this process, however this process ends.
-    launcher = [sys.executable, "-m", "shared.command.launcher", str(os.getpid()), str(int(signal.SIGTERM))]
     dev = ["dev", "--data-dir", str(directory), "--control-port", "0", "--execution-port", "0"]
     environment = {
         name: value
@@ -58,7 +58,7 @@ def _started(directory: Path) -> subprocess.Popen[str]:
         if not name.startswith("BATON_") or name in _KEPT_VARIABLES
     }
     return subprocess.Popen(
-        [*launcher, "same", *baton, *dev],
+        launched([*baton, *dev]),  # it ends with this process, however this process ends
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

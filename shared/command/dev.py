@@ -14,7 +14,8 @@ from pathlib import Path
 from shared.command import data_directory, embedded_postgres, embedded_valkey
 from shared.command.data_directory import LOOPBACK, DataDirectory
 from shared.command.embedded_postgres import EmbeddedServer
-from shared.command.process_spec import ProcessSpec, accepts_connections, launched
+from shared.command.launcher import launched
+from shared.command.process_spec import ProcessSpec, accepts_connections
 from shared.command.supervised import last_line
 from shared.command.supervisor import Supervisor
 from shared.runtime.faults import StartupFault

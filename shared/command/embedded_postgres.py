@@ -13,8 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from shared.command.data_directory import LOOPBACK, DataDirectory, write_atomically
-from shared.command.launcher import NOBODY, Identity, usable_identity
-from shared.command.process_spec import ProcessSpec, Ready, launched
+from shared.command.launcher import NOBODY, Identity, launched, usable_identity
+from shared.command.process_spec import ProcessSpec, Ready
 from shared.runtime.faults import StartupFault
 from shared.runtime.ids import new_secret
 
@@ -141,7 +141,7 @@ def _create(data: Path, binaries: Path, password: str, identity: Identity, *, fa
 
 def _run(argv: list[str], identity: Identity, *, text: str = "") -> None:
     done = subprocess.run(
-        launched(tuple(argv), identity=identity), input=text, capture_output=True, text=True, check=False
+        launched(argv, identity=identity), input=text, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         lines = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()

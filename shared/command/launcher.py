@@ -20,6 +20,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from enum import StrEnum
 
 from shared.runtime.parent import die_with_parent
@@ -43,6 +44,14 @@ class Identity(StrEnum):
     NOBODY = "nobody"
 
 
+def launched(
+    argv: Sequence[str], *, orphan_signal: signal.Signals = signal.SIGTERM, identity: Identity = Identity.SAME
+) -> list[str]:
+    """Put the launcher before a command line, for a child of this very process."""
+    launcher = [sys.executable, "-m", "shared.command.launcher"]
+    return [*launcher, str(os.getpid()), str(int(orphan_signal)), identity, *argv]
+
+
 def main(arguments: list[str]) -> None:
     parent_id, orphan_signal, identity, *program = arguments
     _assume(Identity(identity))
@@ -61,16 +70,9 @@ def usable_identity() -> Identity:
     """Find the identity in which a program that refuses root can run here."""
     if os.geteuid() != 0:
         return Identity.SAME
-    attempt = [
-        sys.executable,
-        "-m",
-        "shared.command.launcher",
-        str(os.getpid()),
-        "15",
-        Identity.UNMAPPED,
-        "true",
-    ]
-    tried = subprocess.run(attempt, stderr=subprocess.DEVNULL, check=False)
+    tried = subprocess.run(
+        launched(("true",), identity=Identity.UNMAPPED), stderr=subprocess.DEVNULL, check=False
+    )
     return Identity.UNMAPPED if tried.returncode == 0 else Identity.NOBODY
 
 

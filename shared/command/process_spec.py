@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from shared.command.launcher import Identity
+from shared.command.launcher import Identity, launched
 
 Ready = Callable[[], Awaitable[bool]]
 """Asks once whether a process does its work; never raises, and answers within a second or two."""
@@ -54,17 +53,6 @@ class ProcessSpec:
     def full_environment(self) -> dict[str, str]:
         merged = {**os.environ, **self.environment}
         return {name: value for name, value in merged.items() if value is not None}
-
-
-def launched(
-    argv: tuple[str, ...],
-    *,
-    orphan_signal: signal.Signals = signal.SIGTERM,
-    identity: Identity = Identity.SAME,
-) -> list[str]:
-    """Put the launcher before a command line, for a child of this very process."""
-    launcher = [sys.executable, "-m", "shared.command.launcher"]
-    return [*launcher, str(os.getpid()), str(int(orphan_signal)), identity, *argv]
 
 
 def accepts_connections(host: str, port: int) -> Ready:
