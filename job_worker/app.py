@@ -41,8 +41,9 @@ from job_worker.settings import WorkerSettings
 from shared.catalog import catalog as catalogs
 from shared.catalog.catalog import Catalog
 from shared.domain.errors import PlatformUnavailable
+from shared.domain.scopes import JOBS_EXECUTE
 from shared.gen.baton.v1 import execution_service_pb2_grpc
-from shared.rpc.identity import JOBS_EXECUTE, Verify, shared_secret
+from shared.rpc.identity import Verify, shared_secret
 from shared.rpc.server import (
     OpenServer,
     Service,

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from shared.domain.errors import PermissionDenied
 from shared.domain.identity import Owner
-
-ON_BEHALF = "jobs.on_behalf"
-ADMIN = "jobs.admin"
+from shared.domain.scopes import JOBS_ADMIN, JOBS_ON_BEHALF
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class Caller:
         if owner is None or owner == self.subject:
             return self.subject
         if not self.acts_for_others:
-            raise PermissionDenied(ON_BEHALF)
+            raise PermissionDenied(JOBS_ON_BEHALF)
         return owner
 
     def looking_at(self, owner: Owner | None) -> Owner | None:
@@ -46,7 +44,7 @@ class Caller:
         if self.sees_all:
             return owner
         if owner is not None and owner != self.subject:
-            raise PermissionDenied(ADMIN)
+            raise PermissionDenied(JOBS_ADMIN)
         return self.subject
 
     def sees(self, owner: Owner) -> bool:

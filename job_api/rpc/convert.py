@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from job_api.operations.caller import ADMIN, ON_BEHALF, Caller
+from job_api.operations.caller import Caller
 from job_api.operations.create_jobs import Wish
 from job_api.operations.job_request import CreateJobCommand, Overrides
 from job_api.operations.list_jobs import JobFilter
@@ -17,6 +17,7 @@ from shared.domain.errors import FieldViolation, InvalidInput
 from shared.domain.identity import JobId, JobType, Owner, QueueName
 from shared.domain.jobs import JobState, Target
 from shared.domain.queues import PRIORITY_MAX
+from shared.domain.scopes import JOBS_ADMIN, JOBS_ON_BEHALF
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 from shared.rpc import identity
@@ -46,7 +47,11 @@ _STATES: Mapping[int, JobState] = {
 def caller() -> Caller:
     """Say who makes the call that is being served, in the operations' words."""
     known = identity.current_caller()
-    return Caller(Owner(known.subject), acts_for_others=known.may(ON_BEHALF), sees_all=known.may(ADMIN))
+    return Caller(
+        Owner(known.subject),
+        acts_for_others=known.may(JOBS_ON_BEHALF),
+        sees_all=known.may(JOBS_ADMIN),
+    )
 
 
 def job_id(value: str) -> JobId:

@@ -24,9 +24,9 @@ from job_api.rpc import convert, messages, upload_messages
 from job_api.rpc.fields import Fields
 from job_api.rpc.outcome_messages import creation_message, outcome_message
 from job_api.rpc.watch_messages import watch_message
+from shared.domain.scopes import JOBS_ADMIN, JOBS_READ, JOBS_WRITE
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2_grpc
-from shared.rpc.identity import JOBS_ADMIN, JOBS_READ, JOBS_WRITE
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 

@@ -16,15 +16,9 @@ import jwt
 import structlog
 
 from shared.domain.errors import PermissionDenied, Unauthenticated
+from shared.domain.scopes import ALL_SCOPES
 from shared.rpc.calls import Call, CallInterceptor, Context, Proceed
 from shared.runtime.faults import StartupFault
-
-JOBS_READ = "jobs.read"
-JOBS_WRITE = "jobs.write"
-JOBS_ON_BEHALF = "jobs.on_behalf"
-JOBS_ADMIN = "jobs.admin"
-JOBS_EXECUTE = "jobs.execute"
-ALL_SCOPES = frozenset({JOBS_READ, JOBS_WRITE, JOBS_ON_BEHALF, JOBS_ADMIN, JOBS_EXECUTE})
 
 EXEMPT_SERVICES = frozenset(
     {

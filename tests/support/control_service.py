@@ -17,10 +17,10 @@ from job_api import app
 from job_api.settings import ApiSettings
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
 from shared.domain.jobs import Artifact
+from shared.domain.scopes import ALL_SCOPES
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2_grpc, job_pb2
 from shared.rpc.channel import channel_options
-from shared.rpc.identity import ALL_SCOPES
 from shared.rpc.server import OpenServer
 from shared.storage.database import open_engine
 from shared.storage.state_changes import Ending

@@ -10,8 +10,9 @@ from typing import Any
 
 import grpc
 
+from shared.domain.scopes import JOBS_READ
 from shared.rpc.calls import Context
-from shared.rpc.identity import JOBS_READ, Verify
+from shared.rpc.identity import Verify
 from shared.rpc.server import OpenServer, Service, open_server, serving
 
 NAME = "baton.test.FourKinds"

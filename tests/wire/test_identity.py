@@ -8,9 +8,10 @@ import jwt
 import pytest
 
 from shared.domain.errors import PermissionDenied
+from shared.domain.scopes import ALL_SCOPES
 from shared.rpc.calls import Context
 from shared.rpc.channel import call_metadata
-from shared.rpc.identity import ALL_SCOPES, current_caller, shared_secret
+from shared.rpc.identity import current_caller, shared_secret
 from shared.rpc.status import rich_status
 from shared.runtime.faults import StartupFault
 from tests.support.four_kinds import KINDS, running

@@ -6,8 +6,8 @@ from job_api.rpc.job_control_servicer import SCOPES, SERVICE_NAME
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
 from shared.domain.identity import Owner
 from shared.domain.jobs import JobError
+from shared.domain.scopes import ALL_SCOPES
 from shared.gen.baton.v1 import job_control_pb2 as pb
-from shared.rpc.identity import ALL_SCOPES
 from tests.support import storage
 from tests.support.control_service import NO_JOB, Control, bearing, listed_ids, refused
 
