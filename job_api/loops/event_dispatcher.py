@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import structlog
+
 from shared.domain.errors import PlatformUnavailable
 from shared.storage.transactions import Transactions
 from shared.streams.event_copy import EventCopy
+
+log = structlog.get_logger(__name__)
 
 EVENTS_PER_STEP_MAX = 500
 """Some 200 KB in one command."""
@@ -17,11 +21,15 @@ TRANSACTION_SECONDS = 10.0
 
 
 class EventDispatcher:
-    """Copies at least once, and within a batch in order: a crash before the commit copies it again."""
+    """Copies at least once, and within a batch in order: a crash before the commit copies it again.
+
+    An event of a type that this version does not know stays pending for a version that does.
+    """
 
     def __init__(self, transactions: Transactions, event_copy: EventCopy) -> None:
         self._transactions = transactions
         self._event_copy = event_copy
+        self._set_aside = set[str]()
 
     async def step(self) -> bool:
         """Copy one batch; return True if it was full.
@@ -33,6 +41,7 @@ class EventDispatcher:
             async with asyncio.timeout(TRANSACTION_SECONDS), self._transactions.begin() as transaction:
                 events = await transaction.outgoing.lock_pending(limit=EVENTS_PER_STEP_MAX)
                 if not events:
+                    self._tell(await transaction.outgoing.unknown_types())
                     return False
                 await transaction.end_if_silent(timedelta(seconds=TRANSACTION_SECONDS))
                 await self._event_copy.append(events)
@@ -40,3 +49,9 @@ class EventDispatcher:
         except TimeoutError as error:
             raise PlatformUnavailable("database") from error
         return len(events) == EVENTS_PER_STEP_MAX
+
+    def _tell(self, unknown: set[str]) -> None:
+        """Warn once of each type."""
+        for event_type in sorted(unknown - self._set_aside):
+            log.warning("event.set_aside", event_type=event_type, because="this version does not know it")
+        self._set_aside |= unknown

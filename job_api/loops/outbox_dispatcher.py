@@ -13,6 +13,8 @@ What happens when each part fails:
 - The dispatcher dies, or the commit fails, between append and commit: the rows are pending as before and are
   appended again. The claim refuses the entry that comes second.
 - Redis is away, or full: the transaction rolls back, and the rows wait. Nothing is counted against them.
+- A stream's key holds something else, or no entry can be made of a row: that row is tried three times and is
+  dead then. It stays until an operator sends it again or its job ends. The other streams go on.
 - Redis has lost a stream: that is seen here, or by the sweep, and its rows are pending again at once.
 - Postgres is away: the step fails and is tried again; the streams run dry meanwhile.
 - The process freezes while it holds rows: the database ends the transaction, and another dispatcher goes on.
@@ -30,10 +32,11 @@ from datetime import timedelta
 import structlog
 
 from shared.domain.errors import PlatformUnavailable
-from shared.domain.identity import Owner, StreamName
+from shared.domain.identity import JobId, Owner, StreamName
+from shared.storage.delivery_failures import DeliveryFailure
 from shared.storage.dispatches import OWNERS_PER_STREAM_MAX, Dispatch
 from shared.storage.transactions import Transaction, Transactions
-from shared.streams.lease_streams import Depth, LeaseStreams
+from shared.streams.lease_streams import Depth, LeaseStreams, Refusal
 
 log = structlog.get_logger(__name__)
 
@@ -88,13 +91,30 @@ class OutboxDispatcher:
         self._served = _last_served(self._served, owners, room, rows)
         if not rows:
             return taken_back > 0
+        appended = await self._streams.append(rows)
         # Made anew after the look above: what was in them is pending again, but not the rows of this batch,
         # which are not delivered yet.
-        taken_back += await _take_back(
-            transaction, sorted(await self._streams.append(rows) - _missing(depths))
+        taken_back += await _take_back(transaction, sorted(appended.made_anew - _missing(depths)))
+        delivered = [each for each in rows if each.job_id not in appended.refused]
+        await transaction.dispatches.mark_delivered([each.outbox_id for each in delivered])
+        await _record_failures(transaction, rows, appended.refused)
+        usable = {stream: each for stream, each in owners.items() if depths[stream].usable}
+        return taken_back > 0 or _more_may_wait(usable, room, delivered)
+
+
+async def _record_failures(
+    transaction: Transaction, rows: Sequence[Dispatch], refused: Mapping[JobId, Refusal]
+) -> None:
+    failed = {each.outbox_id: each for each in rows if each.job_id in refused}
+    failures = [
+        DeliveryFailure(outbox_id, refused[each.job_id].code, refused[each.job_id].message)
+        for outbox_id, each in failed.items()
+    ]
+    for outbox_id in await transaction.delivery_failures.record(failures):
+        row = failed[outbox_id]
+        log.error(
+            "dispatch.dead", job_id=str(row.job_id), stream=row.stream, error_code=refused[row.job_id].code
         )
-        await transaction.dispatches.mark_delivered([each.outbox_id for each in rows])
-        return taken_back > 0 or _more_may_wait(owners, room, rows)
 
 
 async def _take_back(transaction: Transaction, lost: Sequence[StreamName]) -> int:
@@ -113,8 +133,13 @@ def _missing(depths: Mapping[StreamName, Depth]) -> frozenset[StreamName]:
 
 
 def _room(depths: Mapping[StreamName, Depth]) -> Mapping[StreamName, int]:
-    """How many rows each stream may get now; a step's limit is shared in proportion, at least one each."""
-    wanted = {stream: _mark(depth) - (depth.length or 0) for stream, depth in depths.items()}
+    """How many rows each stream may get now; a step's limit is shared in proportion, at least one each.
+
+    An unusable stream is tried with one row, so that few are dead before somebody notices.
+    """
+    wanted = {
+        stream: _mark(depth) - (depth.length or 0) if depth.usable else 1 for stream, depth in depths.items()
+    }
     wanted = {stream: room for stream, room in wanted.items() if room > 0}
     total = sum(wanted.values())
     if total <= ROWS_PER_STEP_MAX:

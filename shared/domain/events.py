@@ -1,4 +1,4 @@
-"""The numbered events of a job."""
+"""The numbered events of a job, and the events that leave the engine."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ class JobEventKind(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
+
+
+class OutboxEventType(StrEnum):
+    """What leaves the database, as far as this version knows."""
+
+    JOB_DISPATCH = "job.dispatch"
+    JOB_SUCCEEDED = "job.succeeded"
+    JOB_FAILED = "job.failed"
+    JOB_CANCELLED = "job.cancelled"
 
 
 @dataclass(frozen=True, slots=True)

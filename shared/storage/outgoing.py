@@ -10,11 +10,13 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
+from shared.domain.events import OutboxEventType
 from shared.storage import tables
 from shared.storage.database import Connection
 
 _OUTBOX = tables.outbox
-_PENDING = (_OUTBOX.c.event_type != "job.dispatch", _OUTBOX.c.state == "pending")
+_PENDING = (_OUTBOX.c.event_type != OutboxEventType.JOB_DISPATCH, _OUTBOX.c.state == "pending")
+_KNOWN = _OUTBOX.c.event_type.in_(list(OutboxEventType))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +40,12 @@ class OutgoingEvents:
     async def lock_pending(self, *, limit: int) -> list[OutgoingEvent]:
         """Lock and return up to `limit` events that are not in Redis yet, oldest first.
 
-        Rows that another dispatcher holds are skipped. The locks last until the transaction ends.
+        Rows that another dispatcher holds are skipped, and those of types that this version does not know.
+        The locks last until the transaction ends.
         """
         statement = (
             sa.select(_OUTBOX)
-            .where(*_PENDING)
+            .where(*_PENDING, _KNOWN)
             .order_by(_OUTBOX.c.outbox_id)
             .limit(limit)
             .with_for_update(skip_locked=True)
@@ -54,6 +57,11 @@ class OutgoingEvents:
             )
             for row in rows
         ]
+
+    async def unknown_types(self) -> set[str]:
+        """Return the types of pending events that this version does not know: a newer one's, usually."""
+        statement = sa.select(_OUTBOX.c.event_type).where(*_PENDING, ~_KNOWN).distinct()
+        return {row.event_type for row in await self._connection.execute(statement)}
 
     async def mark_delivered(self, outbox_ids: Sequence[int]) -> None:
         """Record that these events were copied to Redis."""

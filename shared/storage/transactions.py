@@ -19,6 +19,7 @@ from shared.storage.artifacts import Artifacts
 from shared.storage.attempts import Attempts
 from shared.storage.creation import Creation
 from shared.storage.database import Connection, translated
+from shared.storage.delivery_failures import DeliveryFailures
 from shared.storage.dispatches import Dispatches
 from shared.storage.events import Events
 from shared.storage.idempotency import IdempotencyKeys
@@ -45,6 +46,7 @@ class Transaction:
         self.artifacts = Artifacts(connection)
         self.attempts = Attempts(connection)
         self.creation = Creation(connection)
+        self.delivery_failures = DeliveryFailures(connection)
         self.dispatches = Dispatches(connection)
         self.events = Events(connection)
         self.idempotency = IdempotencyKeys(connection)

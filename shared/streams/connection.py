@@ -79,5 +79,9 @@ def is_nobodys_fault(error: RedisError) -> bool:
     """Whether an error says nothing about the command that met it."""
     if isinstance(error, _AWAY):
         return True
-    code = str(error).partition(" ")[0]
-    return isinstance(error, ResponseError) and code in _AWAY_CODES + _AWAY_CLUSTER_CODES
+    return isinstance(error, ResponseError) and refuses_everyone(str(error))
+
+
+def refuses_everyone(error: str) -> bool:
+    """Whether the text of a reply says that Redis can't serve now, whatever it is asked for."""
+    return error.partition(" ")[0] in _AWAY_CODES + _AWAY_CLUSTER_CODES

@@ -1,7 +1,7 @@
 -- Tells how full lease streams of one queue are, and how many leases executors could take from them.
 -- KEYS       for each stream two: the stream, and the hash of the demand that workers told
 -- Returns for each stream two numbers: its length, -1 if it is missing; and the demand, -1 if no worker told any
--- that is still fresh by this server's clock.
+-- that is still fresh by this server's clock. Or the error's text if one of its keys is unusable.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local result = {}
@@ -18,12 +18,15 @@ local function demand(key)
   return sum
 end
 
+local function length(key)
+  return redis.call('EXISTS', key) == 1 and redis.call('XLEN', key) or -1
+end
+
+local function depth(index)
+  return { length(KEYS[index]), demand(KEYS[index + 1]) }
+end
+
 for index = 1, #KEYS, 2 do
-  local length = -1
-  if redis.call('EXISTS', KEYS[index]) == 1 then
-    length = redis.call('XLEN', KEYS[index])
-  end
-  result[index] = length
-  result[index + 1] = demand(KEYS[index + 1])
+  result[#result + 1] = guarded(depth, index)
 end
 return result

@@ -7,10 +7,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+import structlog
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
+from shared.domain.errors import PlatformUnavailable
 from shared.streams import scripts
 from shared.streams.scripts import Script, ScriptCall
+
+log = structlog.get_logger(__name__)
 
 EVENTS_KEPT = 100_000
 """About so many events stay in the copy, some 50 MB of Redis at most."""
@@ -48,7 +53,8 @@ class EventCopy:
         """Append the events, in order; not idempotent, so readers tell repeats by the dedupe key.
 
         Raises:
-            PlatformUnavailable: Redis is away; the events may or may not be there.
+            PlatformUnavailable: Redis is away, or the key of the copy holds something else, which says
+                nothing about any event; the events may or may not be there.
         """
         if not events:
             return
@@ -56,4 +62,8 @@ class EventCopy:
         for each in events:
             payload = json.dumps(each.payload, separators=(",", ":"))
             arguments += [each.event_type, each.dedupe_key, each.create_time.isoformat(), payload]
-        await scripts.run(self._redis, [ScriptCall(_COPY, [self._key], arguments)])
+        try:
+            await scripts.run(self._redis, [ScriptCall(_COPY, [self._key], arguments)])
+        except ResponseError as error:
+            log.error("event_copy.unusable", error=str(error))
+            raise PlatformUnavailable("redis") from error

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 import structlog
@@ -22,9 +22,9 @@ from redis.asyncio import Redis
 
 from shared.domain.identity import JobId, JobType, QueueName, StreamName
 from shared.gen.baton.internal.v1 import streams_pb2
-from shared.streams import scripts
 from shared.streams.channels import Channel, channel_name
-from shared.streams.scripts import Script, ScriptCall
+from shared.streams.scripts import Script
+from shared.streams.stream_scripts import Replies, StreamScripts
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +36,9 @@ DEMAND_FRESH = timedelta(seconds=5)
 
 CONSUMER_KEPT = timedelta(hours=1)
 """A consumer without pending entries is forgotten after this; one that lives comes back by reading."""
+
+UNREADABLE = "UNREADABLE"
+"""The code of an attempt that no entry can be made of."""
 
 _APPEND, _DEPTHS, _TAKE = Script("append"), Script("depths"), Script("take")
 _SETTLE, _TAKE_OVER, _TELL_DEMAND = Script("settle"), Script("take_over"), Script("tell_demand")
@@ -78,62 +81,84 @@ class Depth:
     Attributes:
         length: Entries that are not settled; None if the stream is missing.
         demand: Leases that executors could take from it now; None if no worker told within `DEMAND_FRESH`.
+        usable: False if its key holds something else; it is as good as missing until a person removes that.
     """
 
     length: int | None
     demand: int | None
+    usable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why an attempt can't be put into its stream, whatever the state of Redis."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What became of a batch of attempts.
+
+    Attributes:
+        made_anew: Streams that were missing: whatever had been in them is gone.
+        refused: Attempts that are in no stream, by their jobs.
+    """
+
+    made_anew: frozenset[StreamName]
+    refused: Mapping[JobId, Refusal]
 
 
 class LeaseStreams:
     """The commands on lease streams, each one round trip.
 
-    All of them raise PlatformUnavailable if Redis is away; what was asked for may then have happened.
+    All of them raise PlatformUnavailable if Redis is away; what was asked for may then have happened. A
+    stream whose key holds something else stops none of the others.
     """
 
     def __init__(self, redis: Redis, *, prefix: str) -> None:
-        self._redis = redis
-        self._prefix = prefix
+        self._scripts = StreamScripts(redis, prefix=prefix)
+        self._filled_channel = channel_name(prefix, Channel.STREAMS_FILLED)
 
-    async def append(self, attempts: Sequence[WaitingAttempt]) -> frozenset[StreamName]:
+    async def append(self, attempts: Sequence[WaitingAttempt]) -> Appended:
         """Append an entry for each attempt, in order, and hint that the streams were filled.
 
         Not idempotent: an entry may be there twice afterwards, which the claim sorts out.
-
-        Returns:
-            The streams that were missing and were made anew: whatever was in them is gone.
         """
         payloads: dict[StreamName, list[bytes]] = {}
+        refused: dict[JobId, Refusal] = {}
         for each in attempts:
-            payloads.setdefault(each.stream, []).append(_payload(each))
-        queues = _by_queue(payloads)
-        calls = [
-            ScriptCall(
-                _APPEND,
-                [self._key("lease", stream) for stream in streams],
-                [GROUP, self._filled_channel, _hint(streams), *_counted(payloads[each] for each in streams)],
-            )
-            for streams in queues
-        ]
-        made = await scripts.run(self._redis, calls)
-        return frozenset(
-            stream
-            for streams, reply in zip(queues, made, strict=True)
-            for stream, missing in zip(streams, reply, strict=True)
-            if missing
+            try:
+                payload = _payload(each)
+            except (TypeError, ValueError) as error:
+                refused[each.job_id] = Refusal(UNREADABLE, str(error))
+            else:
+                payloads.setdefault(each.stream, []).append(payload)
+        replies = await self._scripts.ask(
+            _APPEND,
+            payloads,
+            lambda names: [
+                GROUP,
+                self._filled_channel,
+                _hint(names),
+                *_counted(payloads[each] for each in names),
+            ],
         )
+        for each in attempts:
+            if each.stream in replies.refused:
+                refused[each.job_id] = _refusal(replies.refused[each.stream])
+        made_anew = frozenset(stream for stream, missing in replies.found.items() if missing)
+        return Appended(made_anew, refused)
 
     async def depths(self, streams: Iterable[StreamName]) -> Mapping[StreamName, Depth]:
         """Return how full each of the streams is."""
-        queues = _by_queue(streams)
-        calls = [
-            ScriptCall(_DEPTHS, [self._key(kind, each) for each in names for kind in ("lease", "demand")], [])
-            for names in queues
-        ]
-        return {
-            stream: Depth(_known(reply[2 * index]), _known(reply[2 * index + 1]))
-            for names, reply in zip(queues, await scripts.run(self._redis, calls), strict=True)
-            for index, stream in enumerate(names)
+        replies = await self._scripts.ask(_DEPTHS, streams, lambda _: (), kinds=("lease", "demand"))
+        found = {
+            stream: Depth(_known(length), _known(demand))
+            for stream, (length, demand) in replies.found.items()
         }
+        return found | dict.fromkeys(replies.refused, Depth(None, None, usable=False))
 
     async def take(self, wanted: Sequence[tuple[StreamName, int]], consumer: str) -> list[Entry]:
         """Take new entries, in the order of `wanted`, and oldest first within a stream.
@@ -146,17 +171,11 @@ class LeaseStreams:
             May be empty. A missing stream has no entries and stays missing; a missing group is made anew.
         """
         room = dict(wanted)
-        queues = _by_queue(room)
-        calls = [
-            ScriptCall(
-                _TAKE,
-                [self._key("lease", each) for each in streams],
-                [GROUP, consumer, *(room[each] for each in streams)],
-            )
-            for streams in queues
-        ]
-        entries = await self._entries(queues, await scripts.run(self._redis, calls))
-        return [entry for stream in room for entry in entries[stream]]
+        replies = await self._scripts.ask(
+            _TAKE, room, lambda names: [GROUP, consumer, *(room[each] for each in names)]
+        )
+        entries = await self._entries(replies)
+        return [entry for stream in room for entry in entries.get(stream, ())]
 
     async def settle(self, entries: Sequence[Entry]) -> None:
         """Acknowledge and delete entries; idempotent."""
@@ -172,20 +191,9 @@ class LeaseStreams:
         Args:
             limit: Of entries in each queue; at least 1.
         """
-        queues = _by_queue(streams)
-        arguments: list[str | bytes | int] = [
-            GROUP,
-            consumer,
-            _milliseconds(idle),
-            limit,
-            _milliseconds(CONSUMER_KEPT),
-        ]
-        calls = [
-            ScriptCall(_TAKE_OVER, [self._key("lease", each) for each in names], arguments)
-            for names in queues
-        ]
-        entries = await self._entries(queues, await scripts.run(self._redis, calls))
-        return [entry for names in queues for stream in names for entry in entries[stream]]
+        arguments = (GROUP, consumer, _milliseconds(idle), limit, _milliseconds(CONSUMER_KEPT))
+        replies = await self._scripts.ask(_TAKE_OVER, streams, lambda _: arguments)
+        return [entry for found in (await self._entries(replies)).values() for entry in found]
 
     async def tell_demand(self, replica: str, demand: Mapping[StreamName, int]) -> None:
         """Tell how many leases a worker's executors could take from each stream; forgotten by itself.
@@ -193,69 +201,41 @@ class LeaseStreams:
         Args:
             demand: At least 0 each; a stream that executors serve but have no credits for has 0.
         """
-        queues = _by_queue(demand)
-        calls = [
-            ScriptCall(
-                _TELL_DEMAND,
-                [self._key("demand", each) for each in streams],
-                [replica, _milliseconds(DEMAND_FRESH), *(demand[each] for each in streams)],
-            )
-            for streams in queues
-        ]
-        await scripts.run(self._redis, calls)
+        fresh = _milliseconds(DEMAND_FRESH)
+        await self._scripts.ask(
+            _TELL_DEMAND,
+            demand,
+            lambda names: [replica, fresh, *(demand[each] for each in names)],
+            kinds=("demand",),
+        )
 
     async def _settle(self, places: Iterable[tuple[StreamName, str]]) -> None:
         ids: dict[StreamName, list[str]] = {}
         for stream, entry_id in places:
             ids.setdefault(stream, []).append(entry_id)
-        calls = [
-            ScriptCall(
-                _SETTLE,
-                [self._key("lease", each) for each in streams],
-                [GROUP, *_counted(ids[each] for each in streams)],
-            )
-            for streams in _by_queue(ids)
-        ]
-        await scripts.run(self._redis, calls)
+        await self._scripts.ask(_SETTLE, ids, lambda names: [GROUP, *_counted(ids[each] for each in names)])
 
-    async def _entries(
-        self, queues: Sequence[Sequence[StreamName]], replies: Sequence[Any]
-    ) -> Mapping[StreamName, Sequence[Entry]]:
+    async def _entries(self, replies: Replies) -> Mapping[StreamName, Sequence[Entry]]:
         """Read what scripts found; an entry that nobody can read is removed, or it would stay for ever."""
         entries: dict[StreamName, list[Entry]] = {}
         unreadable: list[tuple[StreamName, str]] = []
-        for streams, reply in zip(queues, replies, strict=True):
-            for stream, found in zip(streams, reply, strict=True):
-                entries[stream] = []
-                for entry_id, payload in zip(found[::2], found[1::2], strict=True):
-                    entry = _entry(stream, entry_id.decode(), payload)
-                    if entry is None:
-                        unreadable.append((stream, entry_id.decode()))
-                    else:
-                        entries[stream].append(entry)
+        for stream, found in replies.found.items():
+            entries[stream] = []
+            for entry_id, payload in zip(found[::2], found[1::2], strict=True):
+                entry = _entry(stream, entry_id.decode(), payload)
+                if entry is None:
+                    unreadable.append((stream, entry_id.decode()))
+                else:
+                    entries[stream].append(entry)
         if unreadable:
             log.warning("lease_entry.unreadable", entries=unreadable)
             await self._settle(unreadable)
         return entries
 
-    def _key(self, kind: str, stream: StreamName) -> str:
-        queue, _, rest = stream.partition(":")
-        return f"{self._prefix}{kind}:{{{queue}}}:{rest}"
-
-    @property
-    def _filled_channel(self) -> str:
-        return channel_name(self._prefix, Channel.STREAMS_FILLED)
-
-
-def _by_queue(streams: Iterable[StreamName]) -> list[list[StreamName]]:
-    """Group streams that are in one slot, keeping their order."""
-    queues: dict[str, list[StreamName]] = {}
-    for stream in streams:
-        queues.setdefault(stream.partition(":")[0], []).append(stream)
-    return list(queues.values())
-
 
 def _payload(attempt: WaitingAttempt) -> bytes:
+    if not (attempt.job_type and attempt.queue):
+        raise ValueError("the attempt names no job type or no queue")
     return streams_pb2.LeaseEntry(
         job_id=attempt.job_id.bytes,
         job_type=attempt.job_type,
@@ -290,6 +270,10 @@ def _counted(groups: Iterable[Sequence[str | bytes]]) -> Iterator[str | bytes | 
     for group in groups:
         yield len(group)
         yield from group
+
+
+def _refusal(error: str) -> Refusal:
+    return Refusal(error.partition(" ")[0], error)
 
 
 def _known(number: int) -> int | None:

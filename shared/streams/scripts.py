@@ -18,8 +18,12 @@ class Script:
     """A script that lies beside this module."""
 
     def __init__(self, name: str) -> None:
-        self.text = resources.files("shared.streams").joinpath(f"{name}.lua").read_text()
+        self.text = _text("guarded") + _text(name)
         self.sha = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+
+def _text(name: str) -> str:
+    return resources.files("shared.streams").joinpath(f"{name}.lua").read_text()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,21 @@
 -- KEYS       the streams
 -- ARGV[1]    the group
 -- then for each stream: the number of its entries, and their ids
--- Returns nothing. Entries that are not there are no error.
+-- Returns for each stream 1, or the error's text if its key is unusable. Entries that are not there are no error.
 local place = 2
-for _, key in ipairs(KEYS) do
-  local count = tonumber(ARGV[place])
-  for id = place + 1, place + count do
+local result = {}
+
+local function settle(key, first, last)
+  for id = first, last do
     redis.call('XACK', key, ARGV[1], ARGV[id])
     redis.call('XDEL', key, ARGV[id])
   end
+  return 1
+end
+
+for index, key in ipairs(KEYS) do
+  local count = tonumber(ARGV[place])
+  result[index] = guarded(settle, key, place + 1, place + count)
   place = place + 1 + count
 end
-return false
+return result

@@ -6,6 +6,7 @@
 -- ARGV[4]    how many entries at most, over all streams
 -- ARGV[5]    milliseconds after which a consumer without pending entries is forgotten
 -- Returns for each stream a list of ids and payloads in turn, oldest first; none if stream or group is missing.
+-- Or the error's text if a stream's key is unusable.
 local group, consumer = ARGV[1], ARGV[2]
 local room = tonumber(ARGV[4])
 local result = {}
@@ -27,7 +28,7 @@ local function claim(key, found)
   repeat
     local reply = redis.pcall('XAUTOCLAIM', key, group, consumer, ARGV[3], cursor, 'COUNT', room)
     if reply.err then
-      return string.match(reply.err, '^%-?NOGROUP') and {} or reply
+      return string.match(reply.err, '^%-?NOGROUP') and {} or reply.err
     end
     cursor = reply[1]
     for _, entry in ipairs(reply[2]) do
@@ -41,13 +42,9 @@ local function claim(key, found)
 end
 
 for index, key in ipairs(KEYS) do
-  local found = {}
+  result[index] = {}
   if room > 0 and redis.call('EXISTS', key) == 1 then
-    found = claim(key, found)
-    if found.err then
-      return found
-    end
+    result[index] = guarded(claim, key, {})
   end
-  result[index] = found
 end
 return result

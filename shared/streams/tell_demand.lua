@@ -3,12 +3,15 @@
 -- ARGV[1]    the worker's replica
 -- ARGV[2]    for how many milliseconds this is fresh, by this server's clock
 -- then for each stream: the number
--- Returns nothing. What other workers told and is no longer fresh is removed.
+-- Returns for each stream 1, or the error's text if its key is unusable. What other workers told and is no longer
+-- fresh is removed.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local fresh = tonumber(ARGV[2])
 
-for index, key in ipairs(KEYS) do
+local result = {}
+
+local function tell(key, credits)
   local told = redis.call('HGETALL', key)
   for field = 1, #told, 2 do
     local expiry = string.match(told[field + 1], ':(%d+)$')
@@ -16,7 +19,12 @@ for index, key in ipairs(KEYS) do
       redis.call('HDEL', key, told[field])
     end
   end
-  redis.call('HSET', key, ARGV[1], string.format('%d:%.0f', ARGV[2 + index], now + fresh))
+  redis.call('HSET', key, ARGV[1], string.format('%d:%.0f', credits, now + fresh))
   redis.call('PEXPIRE', key, fresh)
+  return 1
 end
-return false
+
+for index, key in ipairs(KEYS) do
+  result[index] = guarded(tell, key, ARGV[2 + index])
+end
+return result

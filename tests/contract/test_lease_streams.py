@@ -60,8 +60,8 @@ async def test_each_stream_gives_no_more_than_was_wanted_of_it(streams: LeaseStr
 async def test_streams_that_were_missing_are_named_by_the_append_that_made_them(
     streams: LeaseStreams,
 ) -> None:
-    assert await streams.append([waiting(NORMAL), waiting(IMPORTS)]) == {NORMAL, IMPORTS}
-    assert await streams.append([waiting(NORMAL), waiting(URGENT)]) == {URGENT}
+    assert (await streams.append([waiting(NORMAL), waiting(IMPORTS)])).made_anew == {NORMAL, IMPORTS}
+    assert (await streams.append([waiting(NORMAL), waiting(URGENT)])).made_anew == {URGENT}
 
 
 async def test_a_missing_stream_has_no_entries_and_stays_missing(streams: LeaseStreams) -> None:
@@ -88,7 +88,7 @@ async def test_a_missing_group_is_made_by_an_append_and_sees_what_was_there(
     await streams.append(attempts[:1])
     await redis.xgroup_destroy(prefix + LEASE_KEY, "workers")
 
-    assert await streams.append(attempts[1:]) == frozenset()
+    assert (await streams.append(attempts[1:])).made_anew == frozenset()
     assert ids(await streams.take([(NORMAL, 9)], "a")) == [each.job_id for each in attempts]
 
 
@@ -111,7 +111,7 @@ async def test_an_emptied_stream_is_not_a_missing_one(streams: LeaseStreams) -> 
     await streams.append([waiting()])
     await streams.settle(await streams.take([(NORMAL, 1)], "a"))
 
-    assert await streams.append([waiting()]) == frozenset()
+    assert (await streams.append([waiting()])).made_anew == frozenset()
 
 
 async def test_pending_entries_of_a_silent_consumer_are_taken_over_up_to_the_limit(
@@ -175,7 +175,7 @@ async def test_an_entry_that_nobody_can_read_is_removed(
 
 
 async def test_nothing_is_asked_of_redis_for_nothing(streams: LeaseStreams) -> None:
-    assert await streams.append([]) == frozenset()
+    assert (await streams.append([])).made_anew == frozenset()
     assert await streams.take([], "a") == []
     assert await streams.take_over([], "a", idle=AT_ONCE, limit=1) == []
     assert await streams.depths([]) == {}

@@ -15,7 +15,7 @@ from shared.domain.identity import JobId, Owner, StreamName
 from shared.storage.dispatches import OWNERS_PER_STREAM_MAX
 from shared.storage.transactions import Transactions
 from shared.streams.connection import open_redis
-from shared.streams.lease_streams import Entry, LeaseStreams, WaitingAttempt
+from shared.streams.lease_streams import Appended, Entry, LeaseStreams, WaitingAttempt
 from tests.support.database_time import DatabaseTime
 from tests.support.redis_keys import wipe
 from tests.support.storage import STREAM, a_job, a_session, claim, claim_request, new_job
@@ -26,7 +26,7 @@ URGENT = StreamName("drill:synthetic:1.1:0")
 class DyingStreams(LeaseStreams):
     """Appends for real; then the process dies before it can commit."""
 
-    async def append(self, attempts: Sequence[WaitingAttempt]) -> frozenset[StreamName]:
+    async def append(self, attempts: Sequence[WaitingAttempt]) -> Appended:
         await super().append(attempts)
         raise ProcessDied
 
@@ -271,7 +271,7 @@ async def test_rows_are_sent_again_when_the_stream_vanishes_between_look_and_app
     redis_prefix: str,
 ) -> None:
     class LateWipe(LeaseStreams):
-        async def append(self, attempts: Sequence[WaitingAttempt]) -> frozenset[StreamName]:
+        async def append(self, attempts: Sequence[WaitingAttempt]) -> Appended:
             await wipe(redis, redis_prefix)
             return await super().append(attempts)
 

@@ -26,7 +26,7 @@ from shared.domain.identity import IncarnationId, JobId, JobType, Owner, Session
 from shared.domain.leases import ClaimRequest, Heartbeat, HeartbeatOutcome, Lease, LeaseRef, make_token
 from shared.storage.transactions import Transactions
 from shared.streams.connection import open_redis
-from shared.streams.lease_streams import Entry, LeaseStreams, WaitingAttempt
+from shared.streams.lease_streams import Appended, Entry, LeaseStreams, WaitingAttempt
 from shared.streams.wake_ups import WakeUps
 from tests.support import core_reports, redis_keys
 from tests.support.core_reports import Answer, Report
@@ -48,7 +48,7 @@ EVERYBODY = Caller(Owner("backend"), acts_for_others=True, sees_all=True)
 class ForgetfulStreams(LeaseStreams):
     """Appends, and says that Redis did not answer: as if the dispatcher died before it could record."""
 
-    async def append(self, attempts: Sequence[WaitingAttempt]) -> frozenset[StreamName]:
+    async def append(self, attempts: Sequence[WaitingAttempt]) -> Appended:
         await super().append(attempts)
         raise PlatformUnavailable("redis")
 
