@@ -120,7 +120,7 @@ async def service(settings: ApiSettings) -> AsyncIterator[OpenServer]:
         )
         await until_usable(engine)
         probe_engine = await stack.enter_async_context(open_engine(settings.database_url, pool_size=1))
-        redis = await stack.enter_async_context(open_redis(settings.redis_url))
+        redis = await stack.enter_async_context(open_redis(str(settings.redis_url)))
         prefix = settings.redis_prefix
         transactions = Transactions(engine)
         wake_feed = asyncio.Event()

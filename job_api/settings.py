@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    NonNegativeFloat,
-    PositiveFloat,
-    PositiveInt,
-    SecretStr,
-    model_validator,
-)
-from pydantic_settings import NoDecode
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from shared.catalog.catalog import JobTypeOverride
 from shared.catalog.queues import QueueOverride
-from shared.runtime.settings import ProcessSettings, SettingsGroup
+from shared.runtime.settings import ServiceSettings, SettingsGroup
 
 MEBIBYTE = 1024 * 1024
-
-
-def _parted(value: Any) -> Any:
-    """Read `a, b` as two names; what is a sequence already stays."""
-    return [part for each in value.split(",") if (part := each.strip())] if isinstance(value, str) else value
 
 
 class LimitSettings(SettingsGroup):
@@ -85,21 +71,13 @@ class LoopSettings(SettingsGroup):
     """The question whether the database answers, which opens and closes the service for load balancers."""
 
 
-class ApiSettings(ProcessSettings):
+class ApiSettings(ServiceSettings):
     """The whole of it; read once."""
 
-    database_url: str
-    redis_url: str
-    redis_prefix: Annotated[str, Field(min_length=1)] = "baton:"
-    """Before every key in Redis, so that deployments can share one."""
     control_address: str = "127.0.0.1:7410"
     """Where JobControl listens, host:port."""
-    token_secret: SecretStr | None = None
-    """Signs callers' tokens (HS256). Without it everyone is let in, on loopback only."""
     database_pool_size: PositiveInt = 10
     """Connections to Postgres for calls and loops together."""
-    job_modules: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parted)] = ()
-    """Packages with job types of the deployment's own, with commas between."""
     queues: Mapping[str, QueueOverride] = Field(default_factory=dict)
     """What the deployment changes about queues, by name."""
     job_types: Mapping[str, JobTypeOverride] = Field(default_factory=dict)

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, RedisDsn, SecretStr
-from pydantic_settings import NoDecode
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from shared.catalog.catalog import JobTypeOverride
 from shared.catalog.queues import QueueOverride
-from shared.runtime.settings import ProcessSettings, SettingsGroup
-
-
-def _parted(value: Any) -> Any:
-    """Read `a, b` as two names; what is a sequence already stays."""
-    return [part for each in value.split(",") if (part := each.strip())] if isinstance(value, str) else value
+from shared.runtime.settings import ServiceSettings, SettingsGroup
 
 
 class SessionSettings(SettingsGroup):
@@ -39,23 +32,13 @@ class SessionSettings(SettingsGroup):
     """How long a session that was told to go elsewhere still answers."""
 
 
-class WorkerSettings(ProcessSettings):
+class WorkerSettings(ServiceSettings):
     """One replica of the worker service."""
 
-    database_url: str
-    """Postgres, as `postgresql://user:password@host/database`."""
-    redis_url: RedisDsn
-    """Redis or Valkey, as `redis://host:port/0`."""
-    redis_prefix: str = "baton:"
-    """Begins every key."""
     execution_address: str = "127.0.0.1:7420"
     """Where ExecutionService listens."""
-    token_secret: SecretStr | None = None
-    """Signs the callers' tokens (HS256); unset lets everyone in, and the service on loopback only."""
     database_pool_size: int = Field(default=10, ge=4)
     """Connections to Postgres: two batches of results, heartbeats, claims, and some for calls."""
-    job_modules: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parted)] = ()
-    """Packages with job types of one's own: their submodules `definitions` and `projectors` are loaded."""
     queues: Mapping[str, QueueOverride] = Field(default_factory=dict)
     """What is changed about queues, by name."""
     job_types: Mapping[str, JobTypeOverride] = Field(default_factory=dict)

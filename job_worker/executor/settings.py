@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PositiveFloat, SecretStr
-from pydantic_settings import NoDecode
+from pydantic import Field, PositiveFloat, SecretStr
 
 from shared.catalog.catalog import JobTypeOverride
 from shared.catalog.queues import QueueOverride
-from shared.runtime.settings import ProcessSettings
-
-
-def _parted(value: Any) -> Any:
-    """Read `a, b` as two names; what is a sequence already stays."""
-    return [part for each in value.split(",") if (part := each.strip())] if isinstance(value, str) else value
-
-
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parted)]
-"""Names with commas between them; may be empty."""
+from shared.runtime.settings import Names, ProcessSettings
 
 
 class ExecutorSettings(ProcessSettings):

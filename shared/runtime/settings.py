@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RedisDsn, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from shared.runtime.faults import StartupFault
 from shared.runtime.logs import LogFormat, LogLevel
@@ -18,6 +18,15 @@ DELIMITER = "__"
 
 _NEAR_MISS_CUTOFF = 0.85
 """How alike two names must be to be taken for each other; 1 is equal."""
+
+
+def _parted(value: Any) -> Any:
+    """Read `a, b` as two names; what is a sequence already stays."""
+    return [part for each in value.split(",") if (part := each.strip())] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parted)]
+"""Names with commas between them; may be empty."""
 
 
 class SettingsGroup(BaseModel):
@@ -40,6 +49,21 @@ class ProcessSettings(BaseSettings):
     """The lowest level that is logged."""
     log_format: LogFormat = "auto"
     """JSON or text; by default text in a terminal and JSON elsewhere."""
+
+
+class ServiceSettings(ProcessSettings):
+    """What both services can be told: they stand on the same servers, and know the same job types."""
+
+    database_url: str
+    """Postgres, as `postgresql://user:password@host/database`."""
+    redis_url: RedisDsn
+    """Redis or Valkey, as `redis://host:port/0`."""
+    redis_prefix: Annotated[str, Field(min_length=1)] = "baton:"
+    """Before every key in Redis, so that deployments can share one."""
+    token_secret: SecretStr | None = None
+    """Signs callers' tokens (HS256); unset lets everyone in, and the service on loopback only."""
+    job_modules: Names = ()
+    """Packages with job types of the deployment's own, with commas between."""
 
 
 class SettingsFault(StartupFault):

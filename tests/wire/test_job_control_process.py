@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import pytest
 import structlog
+from pydantic import RedisDsn
 
 from job_api import app
 from job_api.settings import ApiSettings
@@ -23,6 +24,7 @@ from shared.runtime.settings import load
 from tests.support.control_service import SECRET, bearing, control_running
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
+REDIS = RedisDsn("redis://")
 
 
 @asynccontextmanager
@@ -91,13 +93,13 @@ async def test_a_process_that_lacks_settings_says_which_and_ends() -> None:
 
 
 async def test_an_address_that_others_reach_needs_identity() -> None:
-    settings = ApiSettings(database_url=NOWHERE, redis_url="redis://", control_address="0.0.0.0:0")
+    settings = ApiSettings(database_url=NOWHERE, redis_url=REDIS, control_address="0.0.0.0:0")
     with pytest.raises(StartupFault, match="BATON_TOKEN_SECRET"):
         await app.run(settings)
 
 
 async def test_job_types_that_do_not_fit_keep_the_service_from_starting() -> None:
-    settings = ApiSettings(database_url=NOWHERE, redis_url="redis://", job_modules=("no_such_package",))
+    settings = ApiSettings(database_url=NOWHERE, redis_url=REDIS, job_modules=("no_such_package",))
     with pytest.raises(CatalogFault, match="no_such_package"):
         await app.run(settings)
 
@@ -155,4 +157,4 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_settings_that_contradict_what_is_promised_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="validation error"):
-        ApiSettings(database_url=NOWHERE, redis_url="redis://", **changes)  # type: ignore[arg-type]
+        ApiSettings(database_url=NOWHERE, redis_url=REDIS, **changes)  # type: ignore[arg-type]
