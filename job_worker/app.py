@@ -25,7 +25,8 @@ from job_worker.operations.record_pulse import RecordPulse
 from job_worker.operations.store_pieces import StorePieces
 from job_worker.projectors import registry
 from job_worker.projectors.projector import Projector
-from job_worker.rpc.execution_servicer import ExecutionLimits, ExecutionServicer
+from job_worker.rpc.execution_servicer import ExecutionServicer
+from job_worker.rpc.limits import ExecutionLimits
 from job_worker.sessions.cancel_push import CancelPush
 from job_worker.sessions.demand import INTERVAL, Demand
 from job_worker.sessions.heartbeat_batch import HeartbeatBatch
@@ -55,7 +56,7 @@ from shared.runtime.clock import SystemClock
 from shared.runtime.ids import new_id, new_secret
 from shared.runtime.loops import Backoff, Loop, Timetable, background
 from shared.runtime.processes import until_signalled
-from shared.storage.database import open_engine
+from shared.storage.database import COMMAND_SECONDS, open_engine
 from shared.storage.schema import until_usable
 from shared.storage.transactions import Transactions
 from shared.streams.channels import Channel
@@ -101,7 +102,11 @@ async def running(settings: WorkerSettings) -> AsyncIterator[str]:
     verify = _verifier(settings)
     log.info("catalog.loaded", job_types=len(catalog.definitions), unfed_queues=catalog.unfed_queues())
     async with (
-        open_engine(settings.database_url, pool_size=settings.database_pool_size) as engine,
+        open_engine(
+            settings.database_url,
+            pool_size=settings.database_pool_size,
+            command_seconds=COMMAND_SECONDS + settings.sessions.projection_seconds_max,
+        ) as engine,
         open_redis(str(settings.redis_url)) as redis,
         WakeUps(redis, prefix=settings.redis_prefix).listen(
             Channel.STREAMS_FILLED, Channel.CANCELS_REQUESTED

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
@@ -23,6 +22,7 @@ from job_worker.operations.reports import (
     Success,
 )
 from job_worker.operations.store_pieces import OutputPiece
+from job_worker.rpc.limits import ExecutionLimits
 from job_worker.sessions.frames import ExecutorFrame
 from shared.catalog.definition import JOB_TYPE_PATTERN
 from shared.domain.errors import FieldViolation, InvalidInput
@@ -54,14 +54,6 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FrameLimits:
-    """What the service takes, as the welcome says."""
-
-    piece_bytes_max: int
-    progress_message_characters_max: int
-
-
 def hello(request: pb.OpenSessionRequest) -> Hello:
     """Read the first frame.
 
@@ -82,7 +74,7 @@ def hello(request: pb.OpenSessionRequest) -> Hello:
     )
 
 
-def executor_frame(request: pb.OpenSessionRequest, limits: FrameLimits) -> ExecutorFrame:
+def executor_frame(request: pb.OpenSessionRequest, limits: ExecutionLimits) -> ExecutorFrame:
     """Read any frame.
 
     A report that can be read but never accepted is refused by itself, so that it is not sent for ever; any
@@ -108,7 +100,7 @@ def executor_frame(request: pb.OpenSessionRequest, limits: FrameLimits) -> Execu
     )
 
 
-def later_frame(request: pb.OpenSessionRequest, limits: FrameLimits) -> ExecutorFrame:
+def later_frame(request: pb.OpenSessionRequest, limits: ExecutionLimits) -> ExecutorFrame:
     """Read any frame but the first.
 
     Raises:
@@ -169,7 +161,7 @@ def _credit(field: str, message: pb.Credit) -> tuple[QueueName, int]:
     return QueueName(_text(f"{field}.queue", message.queue, NAME_CHARACTERS_MAX)), message.count
 
 
-def _heartbeat(field: str, message: pb.Heartbeat, limits: FrameLimits) -> Heartbeat:
+def _heartbeat(field: str, message: pb.Heartbeat, limits: ExecutionLimits) -> Heartbeat:
     progress = message.progress if message.HasField("progress") else None
     if progress is not None and progress > PROGRESS_MAX:
         raise _invalid(f"{field}.progress", "must be 0 to 100")
@@ -182,7 +174,7 @@ def _heartbeat(field: str, message: pb.Heartbeat, limits: FrameLimits) -> Heartb
     return Heartbeat(lease_ref(f"{field}.lease", message.lease), progress, said)
 
 
-def _piece(field: str, message: pb.OutputPiece, limits: FrameLimits) -> OutputPiece:
+def _piece(field: str, message: pb.OutputPiece, limits: ExecutionLimits) -> OutputPiece:
     if not 1 <= message.number <= NUMBER_MAX:
         raise _invalid(f"{field}.number", "must be at least 1")
     if len(message.text.encode()) > limits.piece_bytes_max:

@@ -10,6 +10,7 @@ from job_worker.operations.claim_leases import GrantedLease
 from job_worker.operations.get_snapshot import DocumentChunk, InputChunk
 from job_worker.operations.open_session import OpenedSession
 from job_worker.operations.reports import ReportAnswer, ReportOutcome
+from job_worker.rpc.limits import ExecutionLimits
 from job_worker.sessions.frames import ServiceFrame
 from shared.catalog.definition import CredentialMode
 from shared.domain.jobs import JobError
@@ -30,23 +31,16 @@ _CREDENTIAL_MODES = {
 }
 
 
-def welcome(
-    opened: OpenedSession,
-    *,
-    frame_bytes_max: int,
-    output_bytes_max: int,
-    piece_bytes_max: int,
-    progress_message_characters_max: int,
-) -> pb.OpenSessionResponse:
+def welcome(opened: OpenedSession, limits: ExecutionLimits) -> pb.OpenSessionResponse:
     return pb.OpenSessionResponse(
         welcome=pb.Welcome(
             session_id=str(opened.session_id),
             kept=[lease_ref(each) for each in opened.kept],
             lost=[lease_ref(each) for each in opened.lost],
-            frame_bytes_max=frame_bytes_max,
-            output_bytes_max=output_bytes_max,
-            piece_bytes_max=piece_bytes_max,
-            progress_message_characters_max=progress_message_characters_max,
+            frame_bytes_max=limits.frame_bytes_max,
+            output_bytes_max=limits.output_bytes_max,
+            piece_bytes_max=limits.piece_bytes_max,
+            progress_message_characters_max=limits.progress_message_characters_max,
         )
     )
 

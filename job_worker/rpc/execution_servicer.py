@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import grpc
@@ -13,7 +12,7 @@ import grpc
 from job_worker.operations.get_snapshot import GetSnapshot
 from job_worker.operations.reports import Report, ReportAnswer, ReportOutcome
 from job_worker.rpc import convert_requests, convert_responses
-from job_worker.rpc.convert_requests import FrameLimits
+from job_worker.rpc.limits import ExecutionLimits
 from job_worker.sessions.reception import Reception
 from job_worker.sessions.report_batch import ReportBatch
 from job_worker.sessions.session import Session, SessionEnd
@@ -22,16 +21,6 @@ from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import execution_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutionLimits:
-    """What the service takes at most."""
-
-    frame_bytes_max: int
-    output_bytes_max: int
-    piece_bytes_max: int
-    progress_message_characters_max: int
 
 
 class ExecutionServicer(pb_grpc.ExecutionServiceServicer):
@@ -44,17 +33,16 @@ class ExecutionServicer(pb_grpc.ExecutionServiceServicer):
         self._reports = reports
         self._get_snapshot = get_snapshot
         self._limits = limits
-        self._frame_limits = FrameLimits(limits.piece_bytes_max, limits.progress_message_characters_max)
 
     async def OpenSession(  # type: ignore[override]  # the stubs know no coroutine that writes by itself
         self, request_iterator: AsyncIterator[pb.OpenSessionRequest], context: Context
     ) -> None:
         first = await anext(request_iterator, pb.OpenSessionRequest())
         hello = convert_requests.hello(first)
-        frame = convert_requests.executor_frame(first, self._frame_limits)
+        frame = convert_requests.executor_frame(first, self._limits)
         session = await self._reception.open(hello)
         try:
-            await context.write(self._welcome(session))
+            await context.write(convert_responses.welcome(session.opened, self._limits))
             self._reception.take(session, frame)
             await self._converse(session, request_iterator, context)
         finally:
@@ -104,19 +92,9 @@ class ExecutionServicer(pb_grpc.ExecutionServiceServicer):
     async def _read(self, session: Session, requests: AsyncIterator[pb.OpenSessionRequest]) -> None:
         try:
             async for request in requests:
-                self._reception.take(session, convert_requests.later_frame(request, self._frame_limits))
+                self._reception.take(session, convert_requests.later_frame(request, self._limits))
                 await self._reception.room(session)
             if session.goodbye:  # its stream stands until the last report is answered
                 await session.all_answered()
         finally:
             session.outgoing.close()
-
-    def _welcome(self, session: Session) -> pb.OpenSessionResponse:
-        limits = self._limits
-        return convert_responses.welcome(
-            session.opened,
-            frame_bytes_max=limits.frame_bytes_max,
-            output_bytes_max=limits.output_bytes_max,
-            piece_bytes_max=limits.piece_bytes_max,
-            progress_message_characters_max=limits.progress_message_characters_max,
-        )
