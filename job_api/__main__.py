@@ -1,20 +1,17 @@
-"""Starts an API process: `python -m job_api`."""
+"""`python -m job_api`: the API service, as `baton api` runs it."""
 
 from __future__ import annotations
 
 import sys
 
-from job_api import app
+from job_api.app import run
 from job_api.settings import ApiSettings
 from shared.runtime import processes
 
 
 def main() -> int:
-    """Read the settings and serve; return the exit code."""
-    with processes.expected_errors() as outcome:
-        settings = processes.begin(ApiSettings)
-        return processes.run(lambda: app.run(settings))
-    return outcome.exit_code
+    """Run until told to stop; returns the exit code."""
+    return processes.run(lambda: run(processes.begin(ApiSettings)))
 
 
 if __name__ == "__main__":

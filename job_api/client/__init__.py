@@ -6,7 +6,7 @@ with Client("127.0.0.1:7410") as client:
         ...
 """
 
-from job_api.client.client import Client
+from job_api.client.client import PAGE_SIZE_MAX, Client
 from job_api.client.failures import CallFailed
 from job_api.client.views import (
     ArtifactView,
@@ -26,6 +26,7 @@ from shared.domain.identity import JobId, UploadId
 from shared.domain.jobs import TERMINAL_STATES, JobError, JobState, Target
 
 __all__ = [
+    "PAGE_SIZE_MAX",
     "TERMINAL_STATES",
     "ArtifactView",
     "AttemptOutcome",

@@ -28,6 +28,7 @@ MESSAGE_BYTES_MAX = 16 << 20
 """As much as the service accepts; pages of artifacts end at half of it."""
 
 PAGE_SIZE_MAX = 1_000
+"""As many as the service lists in one page."""
 
 _RECONNECT = (
     ("grpc.initial_reconnect_backoff_ms", 200),

@@ -15,7 +15,8 @@ import typer
 from job_api.command import show
 from job_api.command.demo_board import Board
 from job_api.command.demo_stack import StackFailed, running_stack
-from job_api.command.exits import EXIT_INTERRUPTED, say
+from job_api.command.exits import say
+from shared.runtime.processes import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from job_api.client import Client, JobView

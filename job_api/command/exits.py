@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import typer
 
+from shared.runtime.processes import EXIT_INTERRUPTED
+
 EXIT_JOB_FAILED = 1
 EXIT_INVALID = 2
 EXIT_NOT_FOUND = 3
@@ -16,7 +18,6 @@ EXIT_UNAVAILABLE = 5
 EXIT_DENIED = 6
 EXIT_LIMIT = 7
 EXIT_OTHER = 8
-EXIT_INTERRUPTED = 130
 
 
 @contextmanager

@@ -15,8 +15,6 @@ from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, con
 if TYPE_CHECKING:
     from job_api.client import Client, JobId, JobState
 
-_PAGE_SIZE_MAX = 1_000
-
 
 def get_job(
     job_id: Annotated[UUID, typer.Argument(metavar="ID", help="The job.")],
@@ -85,13 +83,15 @@ def list_jobs(
     token: Token = None,
 ) -> None:
     """List jobs, newest first."""
+    from job_api.client import PAGE_SIZE_MAX
+
     states = [_state(each) for each in state or ()]
     with ending(), connect(address, token) as client:
         found = client.list(
             states=states,
             job_type=job_type,
             labels=labels_of(label or ()),
-            page_size=min(limit, _PAGE_SIZE_MAX),
+            page_size=min(limit, PAGE_SIZE_MAX),
         )
         jobs = list(islice(found, limit))
     if as_json:

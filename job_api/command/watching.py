@@ -9,9 +9,10 @@ from uuid import UUID
 import typer
 
 from job_api.command import show
-from job_api.command.exits import EXIT_INTERRUPTED, EXIT_JOB_FAILED, ending, say
+from job_api.command.exits import EXIT_JOB_FAILED, ending, say
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
 from job_api.command.progress import LivePrinter, PlainPrinter, Printer
+from shared.runtime.processes import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from job_api.client import Client, JobId

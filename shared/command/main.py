@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from shared.command.dev import CONTROL_PORT, EXECUTION_PORT, DevOptions, DevSettings, dev
 from shared.domain.errors import BatonError
 from shared.runtime.processes import begin, expected_errors, run
 from shared.runtime.settings import ProcessSettings
@@ -74,16 +75,17 @@ def dev_command(
         Path | None, typer.Option(help="Keep everything here; a temporary directory otherwise.")
     ] = None,
     executors: Annotated[int, typer.Option(min=0, max=_EXECUTORS_MAX, help="How many executors.")] = 1,
-    control_port: Annotated[int, typer.Option(min=0, max=65535, help="JobControl's port; 0: any.")] = 7410,
+    control_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="JobControl's port; 0: any.")
+    ] = CONTROL_PORT,
     execution_port: Annotated[
         int, typer.Option(min=0, max=65535, help="ExecutionService's port; 0: any.")
-    ] = 7420,
+    ] = EXECUTION_PORT,
 ) -> None:
     """Run everything on this machine: Postgres, Valkey, both services and executors, until Ctrl-C.
 
     Real servers are used where BATON_DATABASE_URL and BATON_REDIS_URL name them.
     """
-    from shared.command.dev import DevOptions, DevSettings, dev
 
     async def until_stopped() -> None:
         await dev(DevOptions(data_dir, executors, control_port, execution_port), begin(DevSettings))
