@@ -71,6 +71,8 @@ _METHODS = ("OpenSession", "GetSnapshot", "ReportResult", "ReportFailure")
 _SECRET_SETTING = "BATON_TOKEN_SECRET"
 _CALL_SECONDS_MAX = 30.0
 """For a report without a session whose caller set no deadline: a batch and its slowest projector."""
+_ANSWER_SECONDS = 1.0
+"""A projector's statement that met its own limit is reported within this; no other wait may end first."""
 _STOP_SECONDS = 5.0
 """What ending the last streams may take after the drain."""
 
@@ -105,7 +107,7 @@ async def running(settings: WorkerSettings) -> AsyncIterator[str]:
         open_engine(
             settings.database_url,
             pool_size=settings.database_pool_size,
-            command_seconds=COMMAND_SECONDS + settings.sessions.projection_seconds_max,
+            command_seconds=max(COMMAND_SECONDS, settings.sessions.projection_seconds_max + _ANSWER_SECONDS),
         ) as engine,
         open_redis(str(settings.redis_url)) as redis,
         WakeUps(redis, prefix=settings.redis_prefix).listen(

@@ -25,11 +25,14 @@ _NOBODYS_FAULT = ("08", "40", "53", "57")
 _STATEMENT_TIMEOUT = "57014"
 """In class 57, but the statement's own fault."""
 
-CONNECT_SECONDS = 5.0
+# A server that hangs is found out by whoever waits for it. Callers usually wait for ten seconds: the wait for a
+# connection and one statement without an answer end within that together, so that callers can be told why.
+CONNECT_SECONDS = 3.0
 """A server that does not accept within this time is away."""
-COMMAND_SECONDS = 30.0
-"""The longest wait for one statement, above every statement's own time on a healthy server."""
-POOL_WAIT_SECONDS = 5.0
+COMMAND_SECONDS = 5.0
+"""The longest wait for one statement. On a healthy server each one takes milliseconds, and waits for a lock
+no longer than the transactions of the engine last."""
+POOL_WAIT_SECONDS = 3.0
 """A caller that gets no connection within this time is better told so than kept."""
 
 _SERVER_SETTINGS = {
@@ -42,8 +45,15 @@ _SERVER_SETTINGS = {
 
 
 @asynccontextmanager
-async def open_engine(database_url: str, *, pool_size: int) -> AsyncIterator[AsyncEngine]:
-    """Open a pool of at most `pool_size` connections; it connects when first used."""
+async def open_engine(
+    database_url: str, *, pool_size: int, command_seconds: float = COMMAND_SECONDS
+) -> AsyncIterator[AsyncEngine]:
+    """Open a pool of at most `pool_size` connections; it connects when first used.
+
+    Args:
+        command_seconds: The longest wait for one statement; where statements have limits of their own, these
+            are to end first.
+    """
     engine = create_async_engine(
         async_url(database_url),
         pool_size=pool_size,
@@ -53,7 +63,7 @@ async def open_engine(database_url: str, *, pool_size: int) -> AsyncIterator[Asy
         hide_parameters=True,  # an error's text goes into logs, where no input and no output may be
         connect_args={
             "timeout": CONNECT_SECONDS,
-            "command_timeout": COMMAND_SECONDS,
+            "command_timeout": command_seconds,
             "server_settings": _SERVER_SETTINGS,
         },
     )

@@ -20,6 +20,8 @@ _LOCK_KEY = 7410_7420
 _LOCK_WAIT_SECONDS = 60.0
 """How long to wait for another migrator before giving up."""
 _LOCK_POLL_SECONDS = 0.2
+_STEP_SECONDS = 3600.0
+"""The longest statement of a step: an index of a large table takes its time."""
 
 
 async def upgrade(database_url: str, *, revision: str = "head") -> str:
@@ -30,7 +32,7 @@ async def upgrade(database_url: str, *, revision: str = "head") -> str:
     Raises:
         PlatformUnavailable: The database did not answer, or another migrator did not end within a minute.
     """
-    async with open_engine(database_url, pool_size=2) as engine:
+    async with open_engine(database_url, pool_size=2, command_seconds=_STEP_SECONDS) as engine:
         with translated():
             async with engine.connect() as guard:
                 await _lock(guard)

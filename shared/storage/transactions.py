@@ -33,6 +33,10 @@ from shared.storage.snapshots import Snapshots
 from shared.storage.state_changes import StateChanges
 from shared.storage.uploads import Uploads
 
+RELEASE_SECONDS = 0.5
+"""A caller waits so long for its connection's return to the pool. On a server that hangs that takes longer,
+and goes on without the caller."""
+
 _END_IF_SILENT = sa.text(
     "select set_config('idle_in_transaction_session_timeout', cast(:milliseconds as text), true)"
 )
@@ -74,6 +78,7 @@ class Transactions:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+        self._releases = set[asyncio.Task[None]]()
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Transaction]:
@@ -90,8 +95,13 @@ class Transactions:
             with translated():
                 await connection.commit()
         finally:
-            # Shielded: a cancel that comes meanwhile must not keep the connection from its pool.
-            await asyncio.shield(_release(connection))
+            # In a task: a cancel that comes meanwhile must not keep the connection from its pool.
+            release = asyncio.create_task(_release(connection))
+            self._releases.add(release)
+            release.add_done_callback(self._releases.discard)
+            await asyncio.wait({release}, timeout=RELEASE_SECONDS)
+            if release.done():
+                release.result()
 
 
 async def _release(connection: AsyncConnection) -> None:

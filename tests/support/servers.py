@@ -38,8 +38,9 @@ class ValkeyServer:
 class PostgresServer:
     """A running Postgres. `url` is its empty database, which nobody migrates."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, process_id: int) -> None:
         self.url = url
+        self.process_id = process_id
         self._migrated = False
 
     @asynccontextmanager
@@ -92,8 +93,8 @@ def postgres_running(directory: Path) -> Iterator[PostgresServer]:
     """Run a Postgres that forgets to be durable, which no test of a killed process notices."""
     with data_directory.hold(directory) as held:
         server = embedded_postgres.prepare(held, fast=True)
-        with running(server.process, held):
-            yield PostgresServer(server.url)
+        with running(server.process, held) as process:
+            yield PostgresServer(server.url, process.pid)
 
 
 @contextmanager
