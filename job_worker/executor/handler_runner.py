@@ -28,8 +28,8 @@ _THREADS_FACTOR = 2
 """Threads per attempt, since one that lost its lease may hold its thread until it is killed."""
 
 
-class Standing:
-    """What all attempts of a process share about the world outside."""
+class Outside:
+    """What all attempts of a process know of the world around it."""
 
     lease_uncertain = False
 
@@ -38,7 +38,7 @@ class Attempt:
     """An attempt inside this process, and the outlet of its context."""
 
     def __init__(
-        self, work: Work, *, plain: bool, frames: GatheredFrames[HandlerFrame], standing: Standing
+        self, work: Work, *, plain: bool, frames: GatheredFrames[HandlerFrame], outside: Outside
     ) -> None:
         self.number = work.number
         self.name: Culprit = (work.lease.job_type, work.lease.job_id)
@@ -46,7 +46,7 @@ class Attempt:
         self.pieces = PieceFlow(work.piece_bytes_max)
         self._loop = asyncio.get_running_loop()
         self._frames = frames
-        self._standing = standing
+        self._outside = outside
         self._message_characters_max = work.progress_message_characters_max
         self._progress = (0, "")
         self._progress_told = True
@@ -54,7 +54,7 @@ class Attempt:
 
     @property
     def lease_uncertain(self) -> bool:
-        return self._standing.lease_uncertain
+        return self._outside.lease_uncertain
 
     def progress(self, percent: int, message: str) -> None:
         self._progress = (percent, message)
@@ -86,13 +86,13 @@ class HandlerRunner:
         self._frames = frames
         self._jobs = jobs
         self._threads = ThreadPoolExecutor(at_once * _THREADS_FACTOR, thread_name_prefix="handler")
-        self._standing = Standing()
+        self._outside = Outside()
         self._running: dict[int, tuple[Attempt, JobContext, asyncio.Task[WorkEnd]]] = {}
 
     def receive(self, frame: KeeperFrame) -> None:
         """Do what the keeper says."""
         if frame.HasField("lease_uncertain"):
-            self._standing.lease_uncertain = frame.lease_uncertain
+            self._outside.lease_uncertain = frame.lease_uncertain
         for work in frame.starts:
             self._start(work)
         for stored in frame.pieces_stored:
@@ -109,7 +109,7 @@ class HandlerRunner:
 
     def _start(self, work: Work) -> None:
         job = self._jobs[JobType(work.lease.job_type)]
-        attempt = Attempt(work, plain=job.plain, frames=self._frames, standing=self._standing)
+        attempt = Attempt(work, plain=job.plain, frames=self._frames, outside=self._outside)
         context = _context(work, attempt)
         with structlog.contextvars.bound_contextvars(
             job_id=work.lease.job_id, job_type=work.lease.job_type, attempt=work.lease.attempt

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from shared.gen.baton.v1.execution_service_pb2 import Heartbeat, Lease, LeaseRef, OutputPiece, Report
 
-if TYPE_CHECKING:
-    from job_worker.executor.handler_link import HandlerLink
-
 LeaseKey = tuple[str, str]
 """Job id and token, as they came."""
+
+
+class Link(Protocol):
+    """The handler process that an attempt is inside."""
+
+    @property
+    def inside(self) -> Mapping[int, HeldLease]: ...
+
+    def stop(self, held: HeldLease) -> None: ...
+
+    def pieces_stored(self, held: HeldLease, piece_number: int) -> None: ...
+
+    def kill(self) -> None: ...
 
 
 class StopReason(Enum):
@@ -46,7 +56,7 @@ class HeldLease:
     ref: LeaseRef
     end_time: float
     document: bytes = b""
-    link: HandlerLink | None = None
+    link: Link | None = None
     stop: StopReason | None = None
     report: Report | None = None
     progress: tuple[int, str] | None = None
