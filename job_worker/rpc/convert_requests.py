@@ -38,6 +38,8 @@ MESSAGE_CHARACTERS_MAX = 1_000
 INTERNAL_CHARACTERS_MAX = 10_000
 HELD_MAX = 20_000
 """More leases than any executor holds."""
+VERSION_PAIRS_MAX = 1_000
+"""Of an executor's capabilities together; the service looks into some streams for each pair."""
 PROGRESS_MAX = 100
 NUMBER_MAX = 2**31 - 1
 """Of pieces; what the database counts with."""
@@ -65,11 +67,15 @@ def hello(request: pb.OpenSessionRequest) -> Hello:
     message = request.hello
     if len(message.held) > HELD_MAX:
         raise _invalid("hello.held", f"at most {HELD_MAX} leases")
+    capabilities = list(_capabilities(message.capabilities))
+    pairs = sum(len(each.input_schema_versions) * len(each.output_schema_versions) for each in capabilities)
+    if pairs > VERSION_PAIRS_MAX:
+        raise _invalid("hello.capabilities", f"at most {VERSION_PAIRS_MAX} pairs of versions in all")
     return Hello(
         executor_name=_text("hello.executor_name", message.executor_name, NAME_CHARACTERS_MAX),
         incarnation_id=IncarnationId(_uuid("hello.incarnation_id", message.incarnation_id)),
         runtime=_text("hello.runtime", message.runtime, NAME_CHARACTERS_MAX, may_be_empty=True),
-        capabilities=list(_capabilities(message.capabilities)),
+        capabilities=capabilities,
         held=[lease_ref(f"hello.held[{place}]", each) for place, each in enumerate(message.held)],
     )
 

@@ -266,7 +266,7 @@ class Hello(_message.Message):
     """Optional. What runs there, for example `baton-python/0.1.0`; at most 100 characters."""
     @_builtins.property
     def capabilities(self) -> _containers.RepeatedCompositeFieldContainer[Global___Capability]:
-        """Required. At least one job type."""
+        """Required. At least one job type; at most 1,000 pairs of an input and an output schema version over all of them."""
 
     @_builtins.property
     def held(self) -> _containers.RepeatedCompositeFieldContainer[Global___LeaseRef]:
