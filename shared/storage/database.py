@@ -25,8 +25,8 @@ _NOBODYS_FAULT = ("08", "40", "53", "57")
 _STATEMENT_TIMEOUT = "57014"
 """In class 57, but the statement's own fault."""
 
-# A server that hangs is found out by whoever waits for it. Callers usually wait for ten seconds: the wait for a
-# connection and one statement without an answer end within that together, so that callers can be told why.
+# A server that hangs is found out by whoever waits for it. Callers usually wait for ten seconds: the wait for
+# a connection and one statement without an answer end within that together, so that callers can be told why.
 CONNECT_SECONDS = 3.0
 """A server that does not accept within this time is away."""
 COMMAND_SECONDS = 5.0

@@ -13,6 +13,9 @@ INLINE_INPUT_BYTES_MAX = 64 * 1024
 
 PUT_BACK_SECONDS = 0.2
 """A refused entry is offered again after this, so that a cause that lasts does not make a busy loop."""
+PUT_BACK_REFUSED_SECONDS = 5.0
+"""The same for a job that every executor of its type has refused: only a new one can help, and takes seconds
+to start."""
 
 CLAIM_COLUMNS = {
     "job_id": "uuid",
@@ -41,7 +44,7 @@ present as (
     order by s.incarnation_id for share
 ),
 locked as (
-    select j.job_id, j.state, j.attempt, j.cancel_request_time, j.start_by_time, j.refused_by
+    select j.job_id, j.job_type, j.state, j.attempt, j.cancel_request_time, j.start_by_time, j.refused_by
     from jobs j join entry e using (job_id)
     where (select count(*) from present) >= 0
     order by j.job_id for update of j
@@ -84,8 +87,13 @@ event as (
     select job_id, event_count, 'started', state, attempt, grant_time from moved
 ),
 refused as (
-    select o.outbox_id, o.state from outbox o
+    select o.outbox_id, o.state, case when e.incarnation_id = any (j.refused_by) and not exists (
+            select from executor_sessions s
+            where j.job_type = any (s.job_types) and s.incarnation_id <> all (j.refused_by))
+        then {PUT_BACK_REFUSED_SECONDS} else {PUT_BACK_SECONDS} end as wait_seconds
+    from outbox o
     join entry e on o.dedupe_key = format('job.dispatch:%s:%s', e.job_id, e.attempt)
+    left join locked j on j.job_id = e.job_id
     where e.job_id not in (select job_id from dispatch) and (select count(*) from locked) >= 0
     for update of o
 ),
@@ -93,7 +101,7 @@ put_back as (
     update outbox o set
         state = 'pending', delivered_time = null,
         available_time = greatest(
-            o.available_time, engine_time() + {PUT_BACK_SECONDS} * interval '1 second')
+            o.available_time, engine_time() + r.wait_seconds * interval '1 second')
     from refused r where o.outbox_id = r.outbox_id and r.state = 'delivered'
 )
 select
