@@ -42,6 +42,7 @@ from job_worker.settings import WorkerSettings
 from shared.catalog import catalog as catalogs
 from shared.catalog.catalog import Catalog
 from shared.domain.errors import PlatformUnavailable
+from shared.domain.leases import PULSE_INTERVAL, PULSE_TOLERANCE
 from shared.domain.scopes import JOBS_EXECUTE
 from shared.gen.baton.v1 import execution_service_pb2_grpc
 from shared.rpc.identity import Verify, shared_secret
@@ -75,10 +76,6 @@ _ANSWER_SECONDS = 1.0
 """A projector's statement that met its own limit is reported within this; no other wait may end first."""
 _STOP_SECONDS = 5.0
 """What ending the last streams may take after the drain."""
-
-PULSE_INTERVAL = timedelta(seconds=1)
-PULSE_TOLERANCE = timedelta(seconds=3)
-"""Two pulses may be late; the reaper looks less often than that."""
 
 _SOON = Backoff(initial=timedelta(milliseconds=100), cap=timedelta(seconds=2))
 """For what executors wait for: they come back with the database, and not half a minute later."""

@@ -30,6 +30,7 @@ from shared.domain.attempts import AttemptEnd, AttemptOutcome, decide
 from shared.domain.errors import UnknownJobType
 from shared.domain.identity import JobType
 from shared.domain.jobs import JobError
+from shared.domain.leases import PULSE_TOLERANCE
 from shared.domain.retries import EXECUTOR_LOST, TIMEOUT, Backoff, RetryPolicy
 from shared.runtime.loops import Uniform
 from shared.storage.attempts import OverdueAttempt
@@ -41,9 +42,6 @@ log = structlog.get_logger(__name__)
 
 ATTEMPTS_PER_STEP_MAX = 200
 """Attempts that one transaction ends: some 50 ms of locks; a dead executor's leases take a step or two."""
-
-PULSE_AGE_MAX = timedelta(seconds=5)
-"""Without a pulse younger than this nothing is ended. Workers write one about every second."""
 
 UNKNOWN_TYPE_POLICY = RetryPolicy(max_retries=2, backoff=Backoff(base=timedelta(seconds=5)))
 """For types that only a newer or older replica knows; what background queues do by default."""
@@ -71,7 +69,7 @@ class LeaseReaper:
         """End one batch of overdue attempts; return True if the batch was full."""
         async with self._transactions.begin() as transaction:
             overdue = await transaction.attempts.lock_overdue(
-                pulse_age=PULSE_AGE_MAX, limit=ATTEMPTS_PER_STEP_MAX
+                pulse_age=PULSE_TOLERANCE, limit=ATTEMPTS_PER_STEP_MAX
             )
             endings = [self._ending(each) for each in overdue]
             ended = await transaction.states.end_attempts(endings)

@@ -19,6 +19,13 @@ from shared.domain.jobs import JobError
 SILENCE_FACTOR = 1.5
 """A lease ends after this many lease times without a heartbeat: one and a half gives a late one a chance."""
 
+PULSE_INTERVAL = timedelta(seconds=1)
+"""The services write so often that they live; without that nobody's silence counts."""
+
+PULSE_TOLERANCE = 3 * PULSE_INTERVAL
+"""Two pulses may be late. A longer gap is the services' own silence: leases get that time back with the next
+pulse, and until then the reaper ends nothing."""
+
 HEARTBEATS_PER_LEASE = 3
 """Heartbeats come so often in a lease time that two may be lost without harm."""
 

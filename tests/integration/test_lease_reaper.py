@@ -14,7 +14,7 @@ from shared.catalog import catalog
 from shared.domain.attempts import AttemptOutcome
 from shared.domain.identity import JobId, JobType
 from shared.domain.jobs import JobState
-from shared.domain.leases import Heartbeat, Lease, LeaseTerms
+from shared.domain.leases import PULSE_TOLERANCE, Heartbeat, Lease, LeaseTerms
 from shared.storage.attempts import Attempt
 from shared.storage.transactions import Transactions
 from shared.streams.channels import Channel
@@ -160,6 +160,20 @@ async def test_the_services_own_silence_is_given_back_to_every_lease(
     await database_time.advance(2 * SECOND)
     await reaper.step()
     assert await outcomes(transactions, lease.ref.job_id) == [AttemptOutcome.LOST]
+
+
+async def test_a_silence_that_will_be_given_back_ends_no_lease_before_it_is(
+    transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime
+) -> None:
+    lease = await accepted(transactions)
+    await database_time.advance(44 * SECOND)
+
+    await database_time.jump(PULSE_TOLERANCE + SECOND)
+    await reaper.step()
+    assert await outcomes(transactions, lease.ref.job_id) == [None]
+    await database_time.pulse()
+    await reaper.step()
+    assert await outcomes(transactions, lease.ref.job_id) == [None]
 
 
 async def test_a_lease_from_the_midst_of_a_silence_gets_back_only_what_it_stood_through(

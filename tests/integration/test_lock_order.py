@@ -9,11 +9,11 @@ from datetime import timedelta
 import pytest
 
 from shared.domain.identity import IncarnationId, SessionId
-from shared.domain.leases import Heartbeat, Lease
+from shared.domain.leases import PULSE_TOLERANCE, Heartbeat, Lease
 from shared.runtime.ids import new_id
 from shared.storage.transactions import Transaction, Transactions
 from tests.support.blocking import until_blocked
-from tests.support.database_time import PULSE_TOLERANCE, DatabaseTime
+from tests.support.database_time import DatabaseTime
 from tests.support.storage import Session, a_job, a_lease, a_session, claim, claim_request
 
 

@@ -23,7 +23,15 @@ from shared.catalog import catalog
 from shared.catalog.catalog import Catalog, JobTypeOverride
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.identity import IncarnationId, JobId, JobType, Owner, SessionId, StreamName
-from shared.domain.leases import ClaimRequest, Heartbeat, HeartbeatOutcome, Lease, LeaseRef, make_token
+from shared.domain.leases import (
+    PULSE_TOLERANCE,
+    ClaimRequest,
+    Heartbeat,
+    HeartbeatOutcome,
+    Lease,
+    LeaseRef,
+    make_token,
+)
 from shared.storage.transactions import Transactions
 from shared.streams.connection import open_redis
 from shared.streams.lease_streams import Appended, Entry, LeaseStreams, WaitingAttempt
@@ -39,7 +47,6 @@ TIMEOUT_SECONDS, GRACE_SECONDS = 100.0, 10.0
 UNIFORM = 0.5
 """The draw that every jitter gets."""
 UNCLAIMED_AGE = timedelta(seconds=30)
-TOLERANCE = timedelta(seconds=5)
 STEPS_MAX = 50
 KEYS_KEPT = timedelta(hours=24)
 EVERYBODY = Caller(Owner("backend"), acts_for_others=True, sees_all=True)
@@ -190,7 +197,7 @@ class Core:
 
     async def pulse(self) -> None:
         async with self.transactions.begin() as transaction:
-            await transaction.leases.beat(tolerance=TOLERANCE)
+            await transaction.leases.beat(tolerance=PULSE_TOLERANCE)
 
     def _request(self, session: Session, entry: Entry) -> ClaimRequest:
         return ClaimRequest(

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
+from shared.domain.leases import PULSE_INTERVAL, PULSE_TOLERANCE
 from shared.storage.transactions import Transactions
 
 _MAKE = (
@@ -17,12 +18,6 @@ _MAKE = (
     """,
 )
 _MOVE = sa.text("update time_offset set passed = passed + cast(:span as interval)")
-
-PULSE_EVERY = timedelta(seconds=1)
-"""How often workers write their pulse."""
-
-PULSE_TOLERANCE = timedelta(seconds=5)
-"""A longer time without a pulse is given back to all leases."""
 
 
 class DatabaseTime:
@@ -52,7 +47,7 @@ class DatabaseTime:
         """Move the time, with a living worker's pulse in every second of it."""
         left = span
         while left > timedelta(0):
-            step = min(left, PULSE_EVERY)
+            step = min(left, PULSE_INTERVAL)
             await self.jump(step)
             await self.pulse()
             left -= step
