@@ -10,6 +10,7 @@ import structlog
 
 from job_worker.operations.end_session import EndSession
 from job_worker.operations.open_session import Hello, OpenSession
+from job_worker.operations.reports import GiveBack, GiveBackReason, Report
 from job_worker.sessions.cancel_push import CancelPush
 from job_worker.sessions.frames import ExecutorFrame
 from job_worker.sessions.heartbeat_batch import HeartbeatBatch
@@ -96,6 +97,7 @@ class Reception:
         for refusal in frame.refused:
             session.answer(refusal)
         self._reports.add(frame.reports, session.answer)
+        session.departing = session.departing or any(map(_tells_of_departure, frame.reports))
         self._cancels.seen(frame.cancels_seen)
         session.goodbye = session.goodbye or frame.goodbye
 
@@ -140,3 +142,8 @@ class Reception:
                 session.end(SessionEnd.DRAINED)
             await self._sessions.emptied.wait()
         await self._seen_off.wait()
+
+
+def _tells_of_departure(report: Report) -> bool:
+    """An executor that gives back because it stops would give back whatever else it got."""
+    return isinstance(report.end, GiveBack) and report.end.reason is GiveBackReason.DRAINING

@@ -52,6 +52,7 @@ class Session:
         self.end_reason: SessionEnd | None = None
         self.goodbye = False
         self.draining = False
+        self.departing = False
         self._reports_open = 0
         self._all_answered = asyncio.Event()
         self._all_answered.set()
@@ -63,7 +64,7 @@ class Session:
 
     def open_credits(self, queue: QueueName) -> int:
         """How many leases of a queue the session may be given now."""
-        if self.goodbye or self.draining or self.end_reason is not None:
+        if self.goodbye or self.draining or self.departing or self.end_reason is not None:
             return 0
         return min(self._credits[queue], self.outgoing.lease_room - self._reserved)
 

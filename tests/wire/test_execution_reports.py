@@ -253,3 +253,17 @@ async def test_a_report_of_a_job_that_never_was_is_a_lost_lease(servers: Servers
         nowhere = pb.Lease(job_id=str(uuid4()), token="1.nowhere")
 
         assert (await executor.succeed(nowhere)).outcome == LEASE_LOST
+
+
+async def test_an_executor_that_gives_back_because_it_stops_gets_no_more_leases(servers: Servers) -> None:
+    async with execution_running(*servers) as execution:
+        stopping = await execution.executor(credits=8)
+        await execution.job()
+        lease = await stopping.lease()
+        await stopping.report(give_back(lease, pb.GIVE_BACK_REASON_DRAINING))
+
+        other = await execution.executor(credits=4)
+        await execution.jobs(4)
+        await other.leases_when(4)
+
+        assert stopping.leases == [lease]

@@ -30,7 +30,7 @@ class _GiveBackReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_GiveBa
     GIVE_BACK_REASON_UNSPECIFIED: _GiveBackReason.ValueType  # 0
     """Never sent."""
     GIVE_BACK_REASON_DRAINING: _GiveBackReason.ValueType  # 1
-    """The executor stops."""
+    """The executor stops; its session gets no more leases."""
     GIVE_BACK_REASON_REFUSED: _GiveBackReason.ValueType  # 2
     """The executor can't do this job; it is not offered to this incarnation again."""
     GIVE_BACK_REASON_PROCESS_DIED: _GiveBackReason.ValueType  # 3
@@ -46,7 +46,7 @@ class GiveBackReason(_GiveBackReason, metaclass=_GiveBackReasonEnumTypeWrapper):
 GIVE_BACK_REASON_UNSPECIFIED: GiveBackReason.ValueType  # 0
 """Never sent."""
 GIVE_BACK_REASON_DRAINING: GiveBackReason.ValueType  # 1
-"""The executor stops."""
+"""The executor stops; its session gets no more leases."""
 GIVE_BACK_REASON_REFUSED: GiveBackReason.ValueType  # 2
 """The executor can't do this job; it is not offered to this incarnation again."""
 GIVE_BACK_REASON_PROCESS_DIED: GiveBackReason.ValueType  # 3
