@@ -15,7 +15,7 @@ from shared.domain.jobs import JobError
 from shared.domain.leases import SILENCE_FACTOR, LeaseRef
 from shared.storage import tables
 from shared.storage.database import Connection
-from shared.storage.rows import error_of
+from shared.storage.rows import LEASE_COLUMNS, error_of, lease_columns, unnested
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ _HELD = """
 _LOCK = sa.text(f"""
 select {_HELD}
 from jobs j join leases l using (job_id)
-where (l.job_id, l.token) in (select * from unnest(cast(:job_ids as uuid[]), cast(:tokens as text[])))
+where (l.job_id, l.token) in (select * from {unnested(LEASE_COLUMNS, "n")})
 order by j.job_id for update of j, l
 """)
 
@@ -118,8 +118,7 @@ class Attempts:
         """Lock those of the leases that still stand, with their jobs, until the transaction ends."""
         if not leases:
             return {}
-        parameters = {"job_ids": [each.job_id for each in leases], "tokens": [each.token for each in leases]}
-        rows = await self._connection.execute(_LOCK, parameters)
+        rows = await self._connection.execute(_LOCK, lease_columns(leases))
         return {each.lease: each for each in map(_held, rows)}
 
     async def lock_unnamed(

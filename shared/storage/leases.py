@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from shared.domain.identity import IncarnationId, JobId, SessionId
 from shared.domain.leases import Heartbeat, HeartbeatOutcome, LeaseRef
 from shared.storage.database import Connection
-from shared.storage.rows import columns, unnested
+from shared.storage.rows import LEASE_COLUMNS, columns, lease_columns, unnested
 
 _HEARTBEAT_COLUMNS = {
     "job_id": "uuid",
@@ -39,11 +39,11 @@ select e.job_id, e.token, j.cancel_request_time is not null and j.cancel_seen_ti
 from extended e join jobs j using (job_id)
 """)
 
-_ATTACH = sa.text("""
+_ATTACH = sa.text(f"""
 update leases l set session_id = cast(:session_id as uuid), heartbeat_time = engine_time(), accepted = true
 from (
     select l.job_id from leases l
-    join unnest(cast(:job_ids as uuid[]), cast(:tokens as text[])) as h(job_id, token) using (job_id)
+    join {unnested(LEASE_COLUMNS, "h")} using (job_id)
     where l.token = h.token and l.incarnation_id = cast(:incarnation_id as uuid)
     order by l.job_id for update of l
 ) held
@@ -68,10 +68,10 @@ insert into job_events (job_id, number, kind, state, attempt, event_time)
 select job_id, event_count, 'cancel_requested', state, attempt, cancel_request_time from asked
 """)
 
-_CANCELS_SEEN = sa.text("""
+_CANCELS_SEEN = sa.text(f"""
 with held as (
     select j.job_id from jobs j join leases l using (job_id)
-    join unnest(cast(:job_ids as uuid[]), cast(:tokens as text[])) as s(job_id, token) using (job_id)
+    join {unnested(LEASE_COLUMNS, "s")} using (job_id)
     where l.token = s.token and j.cancel_request_time is not null and j.cancel_seen_time is null
     order by j.job_id for update of j, l
 ),
@@ -155,8 +155,7 @@ class Leases:
         parameters = {
             "incarnation_id": incarnation_id,
             "session_id": session_id,
-            "job_ids": [each.job_id for each in leases],
-            "tokens": [each.token for each in leases],
+            **lease_columns(leases),
         }
         rows = await self._connection.execute(_ATTACH, parameters)
         return {LeaseRef(row.job_id, row.token) for row in rows}
@@ -174,8 +173,8 @@ class Leases:
         """Record that executors know of cancels; idempotent. Returns the jobs for which that was new."""
         if not leases:
             return set()
-        parameters = {"job_ids": [each.job_id for each in leases], "tokens": [each.token for each in leases]}
-        return {row.job_id for row in await self._connection.execute(_CANCELS_SEEN, parameters)}
+        rows = await self._connection.execute(_CANCELS_SEEN, lease_columns(leases))
+        return {row.job_id for row in rows}
 
     async def beat(self, *, tolerance: timedelta) -> timedelta:
         """Write the services' pulse and return how long there was none.

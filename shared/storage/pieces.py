@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from shared.domain.identity import JobId
 from shared.domain.leases import LeaseRef
 from shared.storage.database import Connection
-from shared.storage.rows import columns, unnested
+from shared.storage.rows import LEASE_COLUMNS, columns, lease_columns, unnested
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ stored as (
 select job_id, token, max(number) as number from piece group by job_id, token
 """)
 
-_RESET = sa.text("""
+_RESET = sa.text(f"""
 with fresh as (
     select j.job_id from jobs j join leases l using (job_id)
-    join unnest(cast(:job_ids as uuid[]), cast(:tokens as text[])) as f(job_id, token) using (job_id)
+    join {unnested(LEASE_COLUMNS, "f")} using (job_id)
     where l.token = f.token and exists (
             select from output_pieces p where p.job_id = j.job_id and p.attempt < l.attempt)
         and not exists (
@@ -92,11 +92,7 @@ class OutputPieces:
             return {}
         first = [each.lease for each in pieces if each.number == 1]
         if first:
-            parameters = {
-                "job_ids": [each.job_id for each in first],
-                "tokens": [each.token for each in first],
-            }
-            await self._connection.execute(_RESET, parameters)
+            await self._connection.execute(_RESET, lease_columns(first))
         rows = [
             {
                 "job_id": each.lease.job_id,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.domain.jobs import JobError
+from shared.domain.leases import LeaseRef
 
 
 def unnested(columns_and_types: Mapping[str, str], alias: str) -> str:
@@ -17,6 +18,15 @@ def unnested(columns_and_types: Mapping[str, str], alias: str) -> str:
 def columns(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, list[Any]]:
     """Turn rows into one array for each column, as `unnested` reads them."""
     return {name: [row[name] for row in rows] for name in names}
+
+
+LEASE_COLUMNS = {"job_id": "uuid", "token": "text"}
+"""What names a lease, for `unnested`."""
+
+
+def lease_columns(leases: Sequence[LeaseRef]) -> dict[str, list[Any]]:
+    """Turn leases into one array for each of `LEASE_COLUMNS`."""
+    return {"job_id": [each.job_id for each in leases], "token": [each.token for each in leases]}
 
 
 def error_of(row: Any) -> JobError | None:
