@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from job_api.operations.create_jobs import Creation, Outcome
+from job_api.operations.job_creation import Creation, Outcome
 from job_api.rpc.messages import job_message
 from shared.domain.errors import BatonError, IdempotencyKeyReused, InvalidInput, PayloadTooLarge
 from shared.gen.baton.v1 import job_control_pb2 as pb

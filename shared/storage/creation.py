@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from shared.domain.identity import JobId, JobType, Owner, QueueName, StreamName, UploadId
-from shared.domain.jobs import Target
+from shared.domain.jobs import Job, JobState, Target
 from shared.storage.database import Connection
 from shared.storage.rows import columns, unnested
 
@@ -108,6 +108,7 @@ select
         'job_id', job_id, 'job_type', job_type, 'queue', queue, 'priority', priority, 'attempt', 1),
     now, coalesce(run_time, now), stream, owner, priority, 1, start_by
 from item
+returning aggregate_id as job_id, create_time, available_time, start_by_time
 """)
 
 
@@ -117,14 +118,52 @@ class Creation:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def create_jobs(self, new_jobs: Sequence[NewJob]) -> None:
+    async def create_jobs(self, new_jobs: Sequence[NewJob]) -> list[Job]:
         """Make jobs QUEUED, each with its input, its first event and the dispatch row of attempt 1.
 
         Args:
             new_jobs: May be empty; ids are new.
+
+        Returns:
+            The jobs as they are now, in the order given.
         """
-        if new_jobs:
-            await self._connection.execute(_CREATE, columns([_row(each) for each in new_jobs], _COLUMNS))
+        if not new_jobs:
+            return []
+        parameters = columns([_row(each) for each in new_jobs], _COLUMNS)
+        rows = {row.job_id: row for row in await self._connection.execute(_CREATE, parameters)}
+        return [_created(each, rows[each.job_id]) for each in new_jobs]
+
+
+def _created(job: NewJob, row: Any) -> Job:
+    """Show a new job without reading it: all but the times is what was asked for."""
+    return Job(
+        job_id=job.job_id,
+        owner=job.owner,
+        job_type=job.job_type,
+        queue=job.queue,
+        state=JobState.QUEUED,
+        priority=job.priority,
+        progress=0,
+        progress_message="",
+        create_time=row.create_time,
+        start_time=None,
+        finish_time=None,
+        start_by_time=row.start_by_time,
+        next_attempt_time=row.available_time,
+        attempt=0,
+        failures=0,
+        losses=0,
+        error=None,
+        cancellation=None,
+        artifact_count=0,
+        output_hash="",
+        origin_job_id=job.origin_job_id,
+        target=job.target,
+        labels=job.labels,
+        input_schema_version=job.input_schema_version,
+        output_schema_version=job.output_schema_version,
+        last_event_number=1,
+    )
 
 
 def _row(job: NewJob) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from job_api.operations.create_jobs import Creation
+from job_api.operations.job_creation import Creation
 from shared.domain.errors import BatonError, IdempotencyKeyReused, PlatformUnavailable
 from shared.domain.identity import IncarnationId, JobId
 from shared.domain.leases import LeaseRef

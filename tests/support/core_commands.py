@@ -17,7 +17,8 @@ from job_api.loops.outbox_dispatcher import OutboxDispatcher
 from job_api.loops.start_by_sweep import StartBySweep
 from job_api.operations.caller import Caller
 from job_api.operations.cancel_job import CancelJob
-from job_api.operations.create_jobs import CreateJobs, Outcome, Wish
+from job_api.operations.create_jobs import CreateJobs, Wish
+from job_api.operations.job_creation import Outcome
 from job_api.operations.job_request import CreateJobCommand, JobRequests, Overrides
 from shared.catalog import catalog
 from shared.catalog.catalog import Catalog, JobTypeOverride
