@@ -42,14 +42,8 @@ from shared.catalog import catalog as catalogs
 from shared.catalog.catalog import Catalog
 from shared.domain.errors import PlatformUnavailable
 from shared.gen.baton.v1 import job_control_pb2_grpc
-from shared.rpc.identity import Verify, shared_secret
-from shared.rpc.server import (
-    OpenServer,
-    Service,
-    open_server,
-    refuse_open_address_without_identity,
-    serving,
-)
+from shared.rpc.identity import Verify
+from shared.rpc.server import OpenServer, Service, open_server, serving, verifier
 from shared.runtime.clock import SystemClock
 from shared.runtime.ids import new_id
 from shared.runtime.loops import Backoff, Loop, Step, Timetable, background
@@ -64,8 +58,6 @@ from shared.streams.lease_streams import LeaseStreams
 from shared.streams.wake_ups import WakeUps
 
 log = structlog.get_logger(__name__)
-
-SECRET_SETTING = "BATON_TOKEN_SECRET"
 
 _AWAY = Backoff(initial=timedelta(seconds=0.2), cap=timedelta(seconds=2))
 """While Postgres or Redis is away a loop looks again this soon: work waits for it."""
@@ -162,8 +154,7 @@ def _catalog(settings: ApiSettings) -> Catalog:
 
 def _verify(settings: ApiSettings) -> Verify | None:
     secret = settings.token_secret.get_secret_value() if settings.token_secret else None
-    refuse_open_address_without_identity(settings.control_address, secret, setting=SECRET_SETTING)
-    return shared_secret(secret, setting=SECRET_SETTING) if secret else None
+    return verifier(settings.control_address, secret)
 
 
 def _feed(settings: ApiSettings, transactions: Transactions, wake: asyncio.Event) -> JobFeed:

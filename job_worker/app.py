@@ -25,7 +25,7 @@ from job_worker.operations.record_pulse import RecordPulse
 from job_worker.operations.store_pieces import StorePieces
 from job_worker.projectors import registry
 from job_worker.projectors.projector import Projector
-from job_worker.rpc.execution_servicer import ExecutionServicer
+from job_worker.rpc.execution_servicer import SCOPES, SERVICE_NAME, ExecutionServicer
 from job_worker.rpc.limits import ExecutionLimits
 from job_worker.sessions.cancel_push import CancelPush
 from job_worker.sessions.demand import INTERVAL, Demand
@@ -43,16 +43,9 @@ from shared.catalog import catalog as catalogs
 from shared.catalog.catalog import Catalog
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.leases import PULSE_INTERVAL, PULSE_TOLERANCE
-from shared.domain.scopes import JOBS_EXECUTE
 from shared.gen.baton.v1 import execution_service_pb2_grpc
-from shared.rpc.identity import Verify, shared_secret
-from shared.rpc.server import (
-    OpenServer,
-    Service,
-    open_server,
-    refuse_open_address_without_identity,
-    serving,
-)
+from shared.rpc.identity import Verify
+from shared.rpc.server import OpenServer, Service, open_server, serving, verifier
 from shared.runtime.clock import SystemClock
 from shared.runtime.ids import new_id, new_secret
 from shared.runtime.loops import Backoff, Loop, Timetable, background
@@ -67,9 +60,6 @@ from shared.streams.wake_ups import Hints, WakeUps
 
 log = structlog.get_logger(__name__)
 
-SERVICE_NAME = "baton.v1.ExecutionService"
-_METHODS = ("OpenSession", "GetSnapshot", "ReportResult", "ReportFailure")
-_SECRET_SETTING = "BATON_TOKEN_SECRET"
 _CALL_SECONDS_MAX = 30.0
 """For a report without a session whose caller set no deadline: a batch and its slowest projector."""
 _ANSWER_SECONDS = 1.0
@@ -98,7 +88,7 @@ async def running(settings: WorkerSettings) -> AsyncIterator[str]:
     """
     catalog = catalogs.load(settings.job_modules, queues=settings.queues, job_types=settings.job_types)
     projectors = registry.load(catalog, settings.job_modules)
-    verify = _verifier(settings)
+    verify = _verify(settings)
     log.info("catalog.loaded", job_types=len(catalog.definitions), unfed_queues=catalog.unfed_queues())
     async with (
         open_engine(
@@ -219,17 +209,16 @@ def _opened(settings: WorkerSettings, parts: _Parts, verify: Verify | None) -> O
     add_to = partial(execution_service_pb2_grpc.add_ExecutionServiceServicer_to_server, parts.servicer)
     return open_server(
         settings.execution_address,
-        [Service(SERVICE_NAME, add_to, dict.fromkeys(_METHODS, JOBS_EXECUTE))],
+        [Service(SERVICE_NAME, add_to, SCOPES)],
         verify=verify,
         message_bytes_max=settings.sessions.frame_bytes_max,
         call_time_max=timedelta(seconds=_CALL_SECONDS_MAX),
     )
 
 
-def _verifier(settings: WorkerSettings) -> Verify | None:
+def _verify(settings: WorkerSettings) -> Verify | None:
     secret = settings.token_secret.get_secret_value() if settings.token_secret else None
-    refuse_open_address_without_identity(settings.execution_address, secret, setting=_SECRET_SETTING)
-    return shared_secret(secret, setting=_SECRET_SETTING) if secret else None
+    return verifier(settings.execution_address, secret)
 
 
 def _loops(settings: WorkerSettings, parts: _Parts, hints: Hints, pulse: Pulse) -> Sequence[Loop]:

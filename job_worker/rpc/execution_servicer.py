@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import grpc
@@ -17,10 +18,22 @@ from job_worker.sessions.reception import Reception
 from job_worker.sessions.report_batch import ReportBatch
 from job_worker.sessions.session import Session, SessionEnd
 from shared.domain.errors import LeaseLost
+from shared.domain.scopes import JOBS_EXECUTE
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import execution_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+
+SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["ExecutionService"].full_name
+
+SCOPES: Mapping[str, str] = MappingProxyType(
+    {
+        "OpenSession": JOBS_EXECUTE,
+        "GetSnapshot": JOBS_EXECUTE,
+        "ReportResult": JOBS_EXECUTE,
+        "ReportFailure": JOBS_EXECUTE,
+    }
+)
 
 
 class ExecutionServicer(pb_grpc.ExecutionServiceServicer):

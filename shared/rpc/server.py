@@ -19,12 +19,14 @@ from shared.rpc.call_log import CallLogInterceptor
 from shared.rpc.channel import PING_SECONDS_MIN, PING_TIMEOUT_SECONDS
 from shared.rpc.errors_interceptor import ErrorsInterceptor
 from shared.rpc.health import HealthGate, HealthServicer
-from shared.rpc.identity import IdentityInterceptor, Verify, method_scopes
+from shared.rpc.identity import IdentityInterceptor, Verify, method_scopes, shared_secret
 from shared.rpc.limits import DeadlineInterceptor, RequestSizeInterceptor
 from shared.rpc.reflection import add_reflection
 from shared.runtime.faults import StartupFault
 
 log = structlog.get_logger(__name__)
+
+SECRET_SETTING = "BATON_TOKEN_SECRET"
 
 _SERVER_PING_SECONDS = 20
 """How often the server asks a quiet connection; a vanished client is noticed after this and the time-out."""
@@ -73,7 +75,7 @@ def open_server(
     """Build a server with health, reflection and the interceptors, and bind its address.
 
     Args:
-        verify: From token to caller; None lets everyone in, see `refuse_open_address_without_identity`.
+        verify: From token to caller; see `verifier`; None lets everyone in.
         message_bytes_max: Of a request, and of each frame of a stream.
         call_time_max: For unary calls whose caller set no deadline.
 
@@ -152,6 +154,16 @@ async def _stop(opened: OpenServer, grace: timedelta, drain: Callable[[], Awaita
     finally:
         await opened.server.stop(max(0.0, end - loop.time()))
         log.info("server.stopped", address=opened.address)
+
+
+def verifier(address: str, secret: str | None) -> Verify | None:
+    """Say how the callers of a server are known: by tokens that `secret` signs, or, on loopback, not at all.
+
+    Raises:
+        StartupFault: The secret is too short, or there is none and others can reach the address.
+    """
+    refuse_open_address_without_identity(address, secret, setting=SECRET_SETTING)
+    return shared_secret(secret, setting=SECRET_SETTING) if secret else None
 
 
 def refuse_open_address_without_identity(address: str, secret: str | None, *, setting: str) -> None:
