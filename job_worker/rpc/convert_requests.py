@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -67,15 +67,11 @@ def hello(request: pb.OpenSessionRequest) -> Hello:
     message = request.hello
     if len(message.held) > HELD_MAX:
         raise _invalid("hello.held", f"at most {HELD_MAX} leases")
-    capabilities = list(_capabilities(message.capabilities))
-    pairs = sum(len(each.input_schema_versions) * len(each.output_schema_versions) for each in capabilities)
-    if pairs > VERSION_PAIRS_MAX:
-        raise _invalid("hello.capabilities", f"at most {VERSION_PAIRS_MAX} pairs of versions in all")
     return Hello(
         executor_name=_text("hello.executor_name", message.executor_name, NAME_CHARACTERS_MAX),
         incarnation_id=IncarnationId(_uuid("hello.incarnation_id", message.incarnation_id)),
         runtime=_text("hello.runtime", message.runtime, NAME_CHARACTERS_MAX, may_be_empty=True),
-        capabilities=capabilities,
+        capabilities=_capabilities(message.capabilities),
         held=[lease_ref(f"hello.held[{place}]", each) for place, each in enumerate(message.held)],
     )
 
@@ -139,19 +135,24 @@ def lease_ref(field: str, message: pb.LeaseRef) -> LeaseRef:
     return LeaseRef(JobId(_uuid(f"{field}.job_id", message.job_id)), token)
 
 
-def _capabilities(messages: Iterable[pb.Capability]) -> Iterator[Capability]:
-    place = -1
-    for place, each in enumerate(messages):
-        field = f"hello.capabilities[{place}]"
-        if not JOB_TYPE_PATTERN.fullmatch(each.job_type):
-            raise _invalid(f"{field}.job_type", f"must match ^{JOB_TYPE_PATTERN.pattern}$")
-        yield Capability(
-            JobType(each.job_type),
-            _versions(f"{field}.input_schema_versions", each.input_schema_versions),
-            _versions(f"{field}.output_schema_versions", each.output_schema_versions),
-        )
-    if place < 0:
+def _capabilities(messages: Sequence[pb.Capability]) -> Sequence[Capability]:
+    capabilities = [_capability(f"hello.capabilities[{place}]", each) for place, each in enumerate(messages)]
+    if not capabilities:
         raise _invalid("hello.capabilities", "at least one is needed")
+    pairs = sum(len(each.input_schema_versions) * len(each.output_schema_versions) for each in capabilities)
+    if pairs > VERSION_PAIRS_MAX:
+        raise _invalid("hello.capabilities", f"at most {VERSION_PAIRS_MAX} pairs of versions in all")
+    return capabilities
+
+
+def _capability(field: str, message: pb.Capability) -> Capability:
+    if not JOB_TYPE_PATTERN.fullmatch(message.job_type):
+        raise _invalid(f"{field}.job_type", f"must match ^{JOB_TYPE_PATTERN.pattern}$")
+    return Capability(
+        JobType(message.job_type),
+        _versions(f"{field}.input_schema_versions", message.input_schema_versions),
+        _versions(f"{field}.output_schema_versions", message.output_schema_versions),
+    )
 
 
 def _versions(field: str, versions: Iterable[int]) -> frozenset[int]:
