@@ -11,9 +11,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from job_api.operations.list_attempts import Attempt
 from job_api.operations.list_job_definitions import ListedDefinition
-from shared.domain.events import JobEvent, JobEventKind
+from shared.domain.events import JobEvent
 from shared.domain.jobs import TERMINAL_STATES, Artifact, Cancellation, Job, JobError, JobState
-from shared.domain.retries import START_BY_PASSED
 from shared.gen.baton.v1 import job_pb2
 
 
@@ -23,6 +22,7 @@ def job_message(job: Job, *, inside: bool, artifacts: Sequence[Artifact] = ()) -
     Args:
         inside: Whether the caller may see what happened inside.
     """
+    error = _error(job.error, inside=inside)
     return job_pb2.Job(
         job_id=str(job.job_id),
         job_type=job.job_type,
@@ -37,8 +37,8 @@ def job_message(job: Job, *, inside: bool, artifacts: Sequence[Artifact] = ()) -
         finish_time=timestamp(job.finish_time),
         attempt=job.attempt,
         next_attempt_time=timestamp(job.next_attempt_time),
-        error=_error(_why(job.state, job.error), inside=inside),
-        last_attempt_error=None if job.state in TERMINAL_STATES else _error(job.error, inside=inside),
+        error=error if job.state in TERMINAL_STATES else None,
+        last_attempt_error=None if job.state in TERMINAL_STATES else error,
         artifact_count=job.artifact_count,
         artifacts=[artifact_message(each) for each in artifacts],
         origin_job_id=str(job.origin_job_id) if job.origin_job_id else "",
@@ -64,7 +64,7 @@ def event_message(event: JobEvent, *, inside: bool) -> job_pb2.JobEvent:
         attempt=event.attempt,
         event_time=timestamp(event.event_time),
         outcome=_number(job_pb2.AttemptOutcome, "ATTEMPT_OUTCOME", event.outcome),
-        error=_error(_why_event(event), inside=inside),
+        error=_error(event.error, inside=inside),
         next_attempt_time=timestamp(event.next_attempt_time),
         forced=event.forced,
     )
@@ -130,18 +130,6 @@ def duration(span: timedelta) -> Duration:
 
 def _number(kind, prefix: str, value: StrEnum | None):  # type: ignore[no-untyped-def]
     return kind.Value(f"{prefix}_{value.name if value is not None else 'UNSPECIFIED'}")
-
-
-def _why(state: JobState, error: JobError | None) -> JobError | None:
-    """Tell why a job ended; a cancelled one keeps its last attempt's error, which was not why."""
-    if state is JobState.FAILED:
-        return error
-    late = state is JobState.CANCELLED and error is not None and error.code == START_BY_PASSED
-    return error if late else None
-
-
-def _why_event(event: JobEvent) -> JobError | None:
-    return _why(event.state, event.error) if event.kind is JobEventKind.CANCELLED else event.error
 
 
 def _error(error: JobError | None, *, inside: bool) -> job_pb2.JobError | None:

@@ -93,7 +93,7 @@ class Job:
     Attributes:
         attempt: Number of the last lease; 0 before the first.
         next_attempt_time: When the next attempt is due; None while one runs and after the end.
-        error: Of the job once FAILED, before that of the last attempt that ended without success.
+        error: Why the job ended, once it has; before that, of the last attempt that ended without success.
         last_event_number: Events are numbered from 1 on, without gaps.
     """
 

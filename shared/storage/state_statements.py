@@ -149,6 +149,9 @@ _OUTGOING = """
     from moved where finish_time is not null
 """
 
+# What a job that was cancelled had failed of before is not why it ended; its attempts keep that.
+_WITH_ERROR = "e.outcome <> 'succeeded' and e.change is distinct from 'cancelled'"
+
 # An attempt's end without success is an event of its own, before the one that tells what follows.
 END = sa.text(f"""
 with ending as (
@@ -179,11 +182,9 @@ moved as (
         progress = case when e.change = 'succeeded' then 100 else l.progress end,
         progress_message = l.progress_message,
         cancel_forced = j.cancel_forced or (e.forced and coalesce(e.change, '') = 'cancelled'),
-        error_code = case when e.outcome <> 'succeeded' then coalesce(e.error_code, j.error_code) end,
-        error_message = case
-            when e.outcome <> 'succeeded' then coalesce(e.error_message, j.error_message) end,
-        error_internal = case
-            when e.outcome <> 'succeeded' then coalesce(e.error_internal, j.error_internal) end,
+        error_code = case when {_WITH_ERROR} then coalesce(e.error_code, j.error_code) end,
+        error_message = case when {_WITH_ERROR} then coalesce(e.error_message, j.error_message) end,
+        error_internal = case when {_WITH_ERROR} then coalesce(e.error_internal, j.error_internal) end,
         output_hash = e.output_hash, artifact_count = e.artifact_count,
         event_count = j.event_count + case when e.outcome = 'succeeded' then 1 else 2 end
     from ended l join ending e using (job_id)
@@ -242,8 +243,8 @@ moved as (
     update jobs j set
         state = {guards.target(JobChange.CANCELLED)}, finish_time = t.now, next_attempt_time = null,
         cancel_request_time = coalesce(j.cancel_request_time, t.now),
-        error_code = coalesce(cast(:error_code as text), j.error_code),
-        error_message = coalesce(cast(:error_message as text), j.error_message),
+        error_code = cast(:error_code as text), error_message = cast(:error_message as text),
+        error_internal = null,
         event_count = j.event_count + 1
     from dispatch d cross join (select engine_time() as now) t
     where j.job_id = d.job_id and {guards.allowed(JobChange.CANCELLED)}

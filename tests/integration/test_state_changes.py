@@ -147,6 +147,30 @@ async def test_a_job_between_attempts_is_cancelled_at_once_and_leaves_no_dispatc
         assert [row.event_type for row in rows["outbox"]] == ["job.cancelled"]
 
 
+@pytest.mark.parametrize("leased", [False, True])
+async def test_what_a_cancelled_job_had_failed_of_before_stays_with_its_attempt(
+    database_url: str, leased: bool
+) -> None:
+    async with opened(database_url) as transactions:
+        job_id = (lease := await a_lease(transactions)).ref.job_id
+        await end_attempt(transactions, lease.ref, RETRIED)
+        assert (await the_job(transactions, job_id)).error == RETRYABLE
+        if leased:
+            again = await a_lease(transactions, job_id=job_id, attempt=2)
+            async with transactions.begin() as transaction:
+                await transaction.leases.request_cancel(job_id)
+            await end_attempt(transactions, again.ref, RETRIED)
+        else:
+            async with transactions.begin() as transaction:
+                assert await transaction.states.cancel_waiting([job_id])
+
+        job, rows = await the_job(transactions, job_id), await everything(transactions, job_id)
+        assert (job.state, job.error) == (JobState.CANCELLED, None)
+        assert {row.error_code for row in rows["attempts"]} == {RETRYABLE.code}
+        (told,) = [row for row in rows["job_events"] if row.kind == "cancelled"]
+        assert (told.error_code, told.error_message, told.error_internal) == (None, None, None)
+
+
 @pytest.mark.parametrize(
     ("end", "state", "outgoing"),
     [

@@ -15,8 +15,8 @@ from shared.streams.lease_streams import Entry
 from tests.support.core_model_job import GRACE, SILENCE, ModelJob, ModelLease
 from tests.support.storage import Session
 
-PUT_BACK = timedelta(seconds=0.2)
-PULSE_FRESH = timedelta(seconds=5)
+PUT_BACK, PUT_BACK_FROM_ALL = timedelta(seconds=0.2), timedelta(seconds=5)
+PULSE_FRESH = timedelta(seconds=3)
 UNCLAIMED = timedelta(seconds=30)
 RUN = timedelta(seconds=100) + GRACE
 END_OF = {
@@ -101,8 +101,12 @@ class CoreModel:
                 wanted.add(entry.job_id)
             elif job.row == "delivered" and job.attempt + 1 == entry.attempt:
                 job.put_back()
-                job.available = max(job.available, self.now + PUT_BACK)
+                wait = PUT_BACK_FROM_ALL if self._all_have_refused(job, session) else PUT_BACK
+                job.available = max(job.available, self.now + wait)
         return wanted
+
+    def _all_have_refused(self, job: ModelJob, session: Session) -> bool:
+        return session.incarnation_id in job.refused_by and self.sessions.keys() <= job.refused_by
 
     def _may_claim(self, job: ModelJob, session: Session, attempt: int) -> bool:
         return (
@@ -234,8 +238,7 @@ class CoreModel:
         for job in self.jobs.values():
             if job.state == "QUEUED" and job.start_by is not None and job.start_by <= self.now:
                 job.cancel_time = self.now
-                job.error_code = "START_BY_PASSED"
-                job.finish("CANCELLED", self.now)
+                job.finish("CANCELLED", self.now, "START_BY_PASSED")
 
     def _leased(self) -> Iterator[ModelJob]:
         return (job for job in self.jobs.values() if job.lease is not None)

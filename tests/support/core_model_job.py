@@ -93,8 +93,9 @@ class ModelJob:
         self.attempt += 1
         self.tell("started")
 
-    def finish(self, state: str, now: datetime) -> None:
+    def finish(self, state: str, now: datetime, why: str | None = None) -> None:
         self.row = self.delivered_time = self.due = None
+        self.error_code = why
         self.state, self.finish_time = state, now
         self.tell(state.lower())
         self.outgoing.append(f"job.{state.lower()}")
@@ -104,7 +105,7 @@ class ModelJob:
         lease, self.lease = self.held, None
         self.attempts.append({"attempt": self.attempt, "token": lease.token, "outcome": outcome})
         if outcome == "succeeded":
-            self.error_code, self.run_alone = None, self.run_alone and False
+            self.run_alone = False
             self.finish("SUCCEEDED", now)
             return
         self.error_code = code or self.error_code
@@ -113,7 +114,7 @@ class ModelJob:
         follows = self._what_follows(outcome, code)
         self.run_alone = suspect or (self.run_alone and isinstance(follows, timedelta))
         if isinstance(follows, str):
-            self.finish(follows, now)
+            self.finish(follows, now, self.error_code if follows == "FAILED" else None)
         else:
             self.row, self.due = "pending", now + follows
             self.available = self.due
