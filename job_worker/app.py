@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from job_worker.projectors.projector import Projector
 from job_worker.rpc.execution_servicer import SCOPES, SERVICE_NAME, ExecutionServicer
 from job_worker.rpc.limits import ExecutionLimits
 from job_worker.sessions.cancel_push import CancelPush
-from job_worker.sessions.demand import INTERVAL, Demand
+from job_worker.sessions.demand import DEMAND_INTERVAL, Demand
 from job_worker.sessions.heartbeat_batch import HeartbeatBatch
 from job_worker.sessions.hint_relay import HintRelay
 from job_worker.sessions.lease_feed import LeaseFeed
@@ -46,9 +47,9 @@ from shared.domain.leases import PULSE_INTERVAL, PULSE_TOLERANCE
 from shared.gen.baton.v1 import execution_service_pb2_grpc
 from shared.rpc.identity import Verify
 from shared.rpc.server import OpenServer, Service, open_server, serving, verifier
-from shared.runtime.clock import SystemClock
+from shared.runtime.clock import Clock, SystemClock
 from shared.runtime.ids import new_id, new_secret
-from shared.runtime.loops import Backoff, Loop, Timetable, background
+from shared.runtime.loops import Backoff, Loop, Step, Timetable, background
 from shared.runtime.processes import until_signalled
 from shared.storage.database import COMMAND_SECONDS, open_engine
 from shared.storage.schema import until_usable
@@ -69,6 +70,17 @@ _STOP_SECONDS = 5.0
 
 _SOON = Backoff(initial=timedelta(milliseconds=100), cap=timedelta(seconds=2))
 """For what executors wait for: they come back with the database, and not half a minute later."""
+
+_LOOK_ANYWAY = timedelta(seconds=5)
+"""What is woken by an event looks so often all the same; of cancels, a hint may be lost."""
+_LEASE_FEED_IDLE = timedelta(milliseconds=500)
+"""An entry whose hint was lost waits no longer than this for its lease."""
+_TAKE_OVER_IDLE = timedelta(seconds=5)
+"""Entries of a dead replica wait for seconds in any case, until they count as left."""
+_SESSION_WATCH_IDLE = timedelta(seconds=2)
+"""A replaced session gets no lease any more; so long its stream may still stand."""
+_DEPARTURES_IDLE = timedelta(seconds=1)
+"""A goodbye whose last report is not durable yet is looked after again this soon."""
 
 
 async def run(settings: WorkerSettings) -> int:
@@ -102,18 +114,17 @@ async def running(settings: WorkerSettings) -> AsyncIterator[str]:
         ) as hints,
     ):
         await until_usable(engine)
-        wake_ups = WakeUps(redis, prefix=settings.redis_prefix)
-        streams = LeaseStreams(redis, prefix=settings.redis_prefix)
-        parts = _parts(
+        ground = _Ground(
             settings,
             catalog,
-            projectors,
-            transactions=Transactions(engine),
-            streams=streams,
-            wake_ups=wake_ups,
+            AttemptEnds(catalog),
+            Transactions(engine),
+            LeaseStreams(redis, prefix=settings.redis_prefix),
+            WakeUps(redis, prefix=settings.redis_prefix),
         )
+        parts = _parts(ground, projectors)
         opened = _opened(settings, parts, verify)
-        pulse = Pulse(RecordPulse(parts.transactions, tolerance=PULSE_TOLERANCE), opened.health.set_serving)
+        pulse = Pulse(RecordPulse(ground.transactions, tolerance=PULSE_TOLERANCE), opened.health.set_serving)
         grace = timedelta(seconds=settings.sessions.drain_seconds + _STOP_SECONDS)
         async with (
             background(*_loops(settings, parts, hints, pulse)),
@@ -123,8 +134,23 @@ async def running(settings: WorkerSettings) -> AsyncIterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class _Ground:
+    """What every part of the service stands on."""
+
+    settings: WorkerSettings
+    catalog: Catalog
+    ends: AttemptEnds
     transactions: Transactions
+    streams: LeaseStreams
+    wake_ups: WakeUps
+
+    @property
+    def drain_time(self) -> timedelta:
+        return timedelta(seconds=self.settings.sessions.drain_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
     sessions: Sessions
     heartbeats: HeartbeatBatch
     pieces: PieceBatch
@@ -137,45 +163,28 @@ class _Parts:
     servicer: ExecutionServicer
 
 
-def _parts(
-    settings: WorkerSettings,
-    catalog: Catalog,
-    projectors: Mapping[str, Projector],
-    *,
-    transactions: Transactions,
-    streams: LeaseStreams,
-    wake_ups: WakeUps,
-) -> _Parts:
-    limits, clock, replica, ends = settings.sessions, SystemClock(), str(new_id()), AttemptEnds(catalog)
-    projection = Projection(
-        catalog, projectors, statement_time_max=timedelta(seconds=limits.projection_seconds_max)
-    )
-    project_results = ProjectResults(
-        transactions, ends, projection, wake_ups, output_bytes_max=limits.output_bytes_max
-    )
-    claim_leases = ClaimLeases(transactions, catalog, wake_ups, new_secret=new_secret)
-
-    sessions = Sessions()
+def _parts(ground: _Ground, projectors: Mapping[str, Projector]) -> _Parts:
+    transactions, streams, wake_ups = ground.transactions, ground.streams, ground.wake_ups
+    clock, replica, sessions = SystemClock(), str(new_id()), Sessions()
     heartbeats = HeartbeatBatch(RecordHeartbeats(transactions, wake_ups))
     pieces = PieceBatch(StorePieces(transactions, wake_ups))
-    reports = ReportBatch(project_results, pieces, heartbeats)
+    reports = ReportBatch(_project_results(ground, projectors), pieces, heartbeats)
     cancels = CancelPush(sessions, FindCancels(transactions), RecordCancelsSeen(transactions, wake_ups))
     demand = Demand(sessions, streams, replica=replica, clock=clock)
-    drain_time = timedelta(seconds=limits.drain_seconds)
+    claim_leases = ClaimLeases(transactions, ground.catalog, wake_ups, new_secret=new_secret)
     reception = Reception(
         sessions,
-        catalog,
-        OpenSession(transactions, ends, wake_ups, new_id=new_id),
-        EndSession(transactions, ends, wake_ups),
+        ground.catalog,
+        OpenSession(transactions, ground.ends, wake_ups, new_id=new_id),
+        EndSession(transactions, ground.ends, wake_ups),
         heartbeats=heartbeats,
         pieces=pieces,
         reports=reports,
         cancels=cancels,
-        frame_bytes_max=limits.frame_bytes_max,
-        drain_time=drain_time,
+        frame_bytes_max=ground.settings.sessions.frame_bytes_max,
+        drain_time=ground.drain_time,
     )
     return _Parts(
-        transactions=transactions,
         sessions=sessions,
         heartbeats=heartbeats,
         pieces=pieces,
@@ -183,15 +192,33 @@ def _parts(
         cancels=cancels,
         demand=demand,
         feed=LeaseFeed(sessions, streams, claim_leases, demand, reports, replica=replica),
-        watch=SessionWatch(
-            sessions,
-            FindReplacedSessions(transactions),
-            age_max=timedelta(seconds=limits.age_seconds),
-            drain_time=drain_time,
-            clock=clock,
-        ),
+        watch=_watch(ground, sessions, clock),
         reception=reception,
-        servicer=ExecutionServicer(reception, reports, GetSnapshot(transactions), _limits(settings)),
+        servicer=ExecutionServicer(reception, reports, GetSnapshot(transactions), _limits(ground.settings)),
+    )
+
+
+def _project_results(ground: _Ground, projectors: Mapping[str, Projector]) -> ProjectResults:
+    limits = ground.settings.sessions
+    projection = Projection(
+        ground.catalog, projectors, statement_time_max=timedelta(seconds=limits.projection_seconds_max)
+    )
+    return ProjectResults(
+        ground.transactions,
+        ground.ends,
+        projection,
+        ground.wake_ups,
+        output_bytes_max=limits.output_bytes_max,
+    )
+
+
+def _watch(ground: _Ground, sessions: Sessions, clock: Clock) -> SessionWatch:
+    return SessionWatch(
+        sessions,
+        FindReplacedSessions(ground.transactions),
+        age_max=timedelta(seconds=ground.settings.sessions.age_seconds),
+        drain_time=ground.drain_time,
+        clock=clock,
     )
 
 
@@ -222,27 +249,26 @@ def _verify(settings: WorkerSettings) -> Verify | None:
 
 
 def _loops(settings: WorkerSettings, parts: _Parts, hints: Hints, pulse: Pulse) -> Sequence[Loop]:
-    seconds = partial(_timetable, backoff=_SOON)
     sessions, cancels = parts.sessions, parts.cancels
     relay = HintRelay(hints, streams_filled=sessions.credits_added, cancels=cancels.wake)
-    flush = settings.sessions.heartbeat_flush_seconds
+    flush = timedelta(seconds=settings.sessions.heartbeat_flush_seconds)
     return (
-        Loop("pulse", pulse.step, seconds(PULSE_INTERVAL.total_seconds())),
-        Loop("heartbeats", parts.heartbeats.step, seconds(flush)),
+        _loop("pulse", pulse.step, PULSE_INTERVAL),
+        _loop("heartbeats", parts.heartbeats.step, flush),
         *(
-            Loop(f"reports_{lane}", parts.reports.step, seconds(5), wake=added)
+            _loop(f"reports-{lane}", parts.reports.step, _LOOK_ANYWAY, added)
             for lane, added in enumerate(parts.reports.added, start=1)
         ),
-        Loop("pieces", parts.pieces.step, seconds(5), wake=parts.pieces.added),
-        Loop("lease_feed", parts.feed.step, seconds(0.5), wake=sessions.credits_added),
-        Loop("lease_take_over", parts.feed.take_over, seconds(5)),
-        Loop("demand", parts.demand.step, seconds(INTERVAL.total_seconds()), wake=sessions.demand_changed),
-        Loop("cancels", cancels.step, seconds(5), wake=cancels.wake),
-        Loop("session_watch", parts.watch.step, seconds(2)),
-        Loop("departures", parts.reception.step, seconds(1), wake=parts.reception.departed),
-        Loop("hints", relay.step, seconds(1)),
+        _loop("pieces", parts.pieces.step, _LOOK_ANYWAY, parts.pieces.added),
+        _loop("lease-feed", parts.feed.step, _LEASE_FEED_IDLE, sessions.credits_added),
+        _loop("lease-take-over", parts.feed.take_over, _TAKE_OVER_IDLE),
+        _loop("demand", parts.demand.step, DEMAND_INTERVAL, sessions.demand_changed),
+        _loop("cancels", cancels.step, _LOOK_ANYWAY, cancels.wake),
+        _loop("session-watch", parts.watch.step, _SESSION_WATCH_IDLE),
+        _loop("departures", parts.reception.step, _DEPARTURES_IDLE, parts.reception.departed),
+        _loop("hints", relay.step, timedelta(0)),
     )
 
 
-def _timetable(idle_seconds: float, *, backoff: Backoff) -> Timetable:
-    return Timetable(timedelta(seconds=idle_seconds), transient=(PlatformUnavailable,), backoff=backoff)
+def _loop(name: str, step: Step, idle: timedelta, wake: asyncio.Event | None = None) -> Loop:
+    return Loop(name, step, Timetable(idle, transient=(PlatformUnavailable,), backoff=_SOON), wake)

@@ -13,7 +13,7 @@ from shared.streams.lease_streams import LeaseStreams
 
 CLAIMED_FOR = timedelta(milliseconds=100)
 """What was claimed in this time counts as demand: a fast executor has no open credit most of the time."""
-INTERVAL = timedelta(milliseconds=250)
+DEMAND_INTERVAL = timedelta(milliseconds=250)
 """How often demand is told, well below the time for which it counts."""
 
 
