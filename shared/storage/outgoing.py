@@ -5,29 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
 from shared.domain.events import OutboxEventType
-from shared.storage import tables
 from shared.storage.database import Connection
 
-_OUTBOX = tables.outbox
-_PENDING = (_OUTBOX.c.event_type != OutboxEventType.JOB_DISPATCH, _OUTBOX.c.state == "pending")
-_KNOWN = _OUTBOX.c.event_type.in_(list(OutboxEventType))
+_PENDING = "event_type <> 'job.dispatch' and state = 'pending'"
+
+_LOCK_PENDING = sa.text(f"""
+select outbox_id, event_type, aggregate_id, dedupe_key, payload::text as payload, create_time from outbox
+where {_PENDING} and event_type = any(cast(:known as text[]))
+order by outbox_id limit :limit for update skip locked
+""")
+
+_UNKNOWN = sa.text(f"""
+select distinct event_type from outbox where {_PENDING} and event_type <> all(cast(:known as text[]))
+""")
+
+_MARK_DELIVERED = sa.text("""
+update outbox set state = 'delivered', delivered_time = engine_time()
+where outbox_id = any(cast(:outbox_ids as bigint[]))
+""")
+
+_KNOWN = [str(each) for each in OutboxEventType]
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingEvent:
-    """An event that leaves the engine; the payload holds no input, output or credential."""
+    """An event that leaves the engine; the payload is JSON text, and holds no input, output or credential."""
 
     outbox_id: int
     event_type: str
     aggregate_id: UUID
     dedupe_key: str
-    payload: dict[str, Any]
+    payload: str
     create_time: datetime
 
 
@@ -43,14 +56,7 @@ class OutgoingEvents:
         Rows that another dispatcher holds are skipped, and those of types that this version does not know.
         The locks last until the transaction ends.
         """
-        statement = (
-            sa.select(_OUTBOX)
-            .where(*_PENDING, _KNOWN)
-            .order_by(_OUTBOX.c.outbox_id)
-            .limit(limit)
-            .with_for_update(skip_locked=True)
-        )
-        rows = await self._connection.execute(statement)
+        rows = await self._connection.execute(_LOCK_PENDING, {"known": _KNOWN, "limit": limit})
         return [
             OutgoingEvent(
                 row.outbox_id, row.event_type, row.aggregate_id, row.dedupe_key, row.payload, row.create_time
@@ -60,14 +66,9 @@ class OutgoingEvents:
 
     async def unknown_types(self) -> set[str]:
         """Return the types of pending events that this version does not know: a newer one's, usually."""
-        statement = sa.select(_OUTBOX.c.event_type).where(*_PENDING, ~_KNOWN).distinct()
-        return {row.event_type for row in await self._connection.execute(statement)}
+        rows = await self._connection.execute(_UNKNOWN, {"known": _KNOWN})
+        return {row.event_type for row in rows}
 
     async def mark_delivered(self, outbox_ids: Sequence[int]) -> None:
         """Record that these events were copied to Redis."""
-        statement = (
-            sa.update(_OUTBOX)
-            .where(_OUTBOX.c.outbox_id.in_(outbox_ids))
-            .values(state="delivered", delivered_time=sa.func.engine_time())
-        )
-        await self._connection.execute(statement)
+        await self._connection.execute(_MARK_DELIVERED, {"outbox_ids": list(outbox_ids)})

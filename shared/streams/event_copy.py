@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 from redis.asyncio import Redis
@@ -27,14 +26,14 @@ _COPY = Script("event_copy")
 
 
 class Event(Protocol):
-    """What is copied: no input, no output, no owner."""
+    """What is copied: no input, no output, no owner; the payload is JSON text."""
 
     @property
     def event_type(self) -> str: ...
     @property
     def dedupe_key(self) -> str: ...
     @property
-    def payload(self) -> Mapping[str, Any]: ...
+    def payload(self) -> str: ...
     @property
     def create_time(self) -> datetime: ...
 
@@ -60,8 +59,7 @@ class EventCopy:
             return
         arguments: list[str | int] = [EVENTS_KEPT, EVENTS_KEPT_FOR // timedelta(milliseconds=1)]
         for each in events:
-            payload = json.dumps(each.payload, separators=(",", ":"))
-            arguments += [each.event_type, each.dedupe_key, each.create_time.isoformat(), payload]
+            arguments += [each.event_type, each.dedupe_key, each.create_time.isoformat(), each.payload]
         try:
             await scripts.run(self._redis, [ScriptCall(_COPY, [self._key], arguments)])
         except ResponseError as error:
