@@ -43,7 +43,7 @@ class EventDispatcher:
                 if not events:
                     self._tell(await transaction.outgoing.unknown_types())
                     return False
-                await transaction.end_if_silent(timedelta(seconds=TRANSACTION_SECONDS))
+                await transaction.repeatable(ended_after_silence=timedelta(seconds=TRANSACTION_SECONDS))
                 await self._event_copy.append(events)
                 await transaction.outgoing.mark_delivered([each.outbox_id for each in events])
         except TimeoutError as error:

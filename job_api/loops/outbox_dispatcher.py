@@ -17,6 +17,8 @@ What happens when each part fails:
   dead then. It stays until an operator sends it again or its job ends. The other streams go on.
 - Redis has lost a stream: that is seen here, or by the sweep, and its rows are pending again at once.
 - Postgres is away: the step fails and is tried again; the streams run dry meanwhile.
+- Postgres crashes and has forgotten a commit, as none here waits for the disk: its rows are pending again,
+  and are appended again.
 - The process freezes while it holds rows: the database ends the transaction, and another dispatcher goes on.
 
 Dispatchers never wait for each other or for a claim: rows that somebody holds are skipped.
@@ -84,7 +86,7 @@ class OutboxDispatcher:
             self._served.clear()
             return False
         depths = await self._streams.depths(owners)
-        await transaction.end_if_silent(timedelta(seconds=TRANSACTION_SECONDS))
+        await transaction.repeatable(ended_after_silence=timedelta(seconds=TRANSACTION_SECONDS))
         taken_back = await _take_back(transaction, sorted(_missing(depths)))
         room = _room(depths)
         rows = await transaction.dispatches.lock_due(owners, room)

@@ -37,9 +37,10 @@ RELEASE_SECONDS = 0.5
 """A caller waits so long for its connection's return to the pool. On a server that hangs that takes longer,
 and goes on without the caller."""
 
-_END_IF_SILENT = sa.text(
-    "select set_config('idle_in_transaction_session_timeout', cast(:milliseconds as text), true)"
-)
+_REPEATABLE = sa.text("""
+select set_config('idle_in_transaction_session_timeout', cast(:milliseconds as text), true),
+    set_config('synchronous_commit', 'off', true)
+""")
 
 
 class Transaction:
@@ -64,13 +65,16 @@ class Transaction:
         self.states = StateChanges(connection)
         self.uploads = Uploads(connection)
 
-    async def end_if_silent(self, silence: timedelta) -> None:
-        """Have the database end this transaction if nothing is asked in it for so long: its process froze.
+    async def repeatable(self, *, ended_after_silence: timedelta) -> None:
+        """Say that all of this transaction is simply done again if it is lost, as what was delivered is.
 
-        Others wait for what it has locked, or skip it, for no longer than this.
+        So the database ends it if nothing is asked in it for so long, because its process froze: others wait
+        for what it has locked, or skip it, for no longer. And its commit does not wait for the disk: nor do
+        the claims that wait for its row locks. A crash of the database may lose its last fraction of a
+        second, but never one that a lasting commit has built upon, which flushes everything before it.
         """
-        milliseconds = str(silence // timedelta(milliseconds=1))
-        await self.connection.execute(_END_IF_SILENT, {"milliseconds": milliseconds})
+        milliseconds = str(ended_after_silence // timedelta(milliseconds=1))
+        await self.connection.execute(_REPEATABLE, {"milliseconds": milliseconds})
 
 
 class Transactions:

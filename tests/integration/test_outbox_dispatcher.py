@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import sqlalchemy as sa
 from redis.asyncio import Redis
 
 from job_api.loops.outbox_dispatcher import MARK_MIN, OutboxDispatcher
@@ -18,7 +19,7 @@ from shared.streams.connection import open_redis
 from shared.streams.lease_streams import Appended, Entry, LeaseStreams, WaitingAttempt
 from tests.support.database_time import DatabaseTime
 from tests.support.redis_keys import wipe
-from tests.support.storage import STREAM, a_job, a_session, claim, claim_request, new_job
+from tests.support.storage import STREAM, a_job, a_session, claim, claim_request, new_job, opened
 
 URGENT = StreamName("drill:synthetic:1.1:0")
 
@@ -232,7 +233,7 @@ async def test_rows_that_a_frozen_dispatcher_holds_are_free_again_after_its_time
     async def freeze(delivered: list[Entry]) -> None:
         """Hold the row until others have delivered it, then come to."""
         async with transactions.begin() as frozen:
-            await frozen.end_if_silent(timedelta(seconds=0.1))
+            await frozen.repeatable(ended_after_silence=timedelta(seconds=0.1))
             await frozen.dispatches.lock_due({STREAM: [Owner("owner")]}, {STREAM: 1})
             while not delivered:
                 await dispatcher.step()
@@ -244,6 +245,18 @@ async def test_rows_that_a_frozen_dispatcher_holds_are_free_again_after_its_time
         await freeze(delivered)
 
     assert [each.job_id for each in delivered] == [job_id]
+
+
+async def test_only_a_transaction_that_can_be_repeated_does_not_wait_for_the_disk(database_url: str) -> None:
+    show = sa.text("show synchronous_commit")
+    async with opened(database_url, pool_size=1) as transactions:
+        async with transactions.begin() as transaction:
+            await transaction.connection.execute(sa.text("set synchronous_commit = on"))
+        async with transactions.begin() as transaction:
+            await transaction.repeatable(ended_after_silence=timedelta(seconds=10))
+            assert (await transaction.connection.execute(show)).scalar_one() == "off"
+        async with transactions.begin() as transaction:
+            assert (await transaction.connection.execute(show)).scalar_one() == "on"
 
 
 async def test_rows_of_a_stream_that_redis_lost_are_sent_again_with_the_next_job(
