@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from job_api.settings import LoopSettings, WatchSettings
+from job_worker.sessions.demand import DEMAND_INTERVAL
+from job_worker.settings import SessionSettings
+from shared.domain.leases import PULSE_INTERVAL
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
@@ -20,6 +25,9 @@ SECONDS = {
     "job poll": WATCH.poll_seconds,
     "job feed": WATCH.poll_seconds,
     "database probe": LOOPS.probe_seconds,
+    "heartbeats": SessionSettings().heartbeat_flush_seconds,
+    "demand": DEMAND_INTERVAL.total_seconds(),
+    "pulse": PULSE_INTERVAL.total_seconds(),
 }
 
 
@@ -33,14 +41,16 @@ def told(service: str) -> dict[str, str]:
 def started(service: str) -> set[str]:
     """Return the names of the loops that a service starts, with spaces between their words."""
     source = (ROOT / service / "app.py").read_text()
-    return {name.replace("-", " ") for name in re.findall(r'_loop\(\s*f?"([a-z-]+)', source)}
+    return {name.strip("-").replace("-", " ") for name in re.findall(r'_loop\(\s*f?"([a-z-]+)', source)}
 
 
-def test_every_loop_of_job_control_is_in_the_table_and_no_other() -> None:
-    assert {name.replace("-", " ") for name in told("job_api")} == started("job_api")
+@pytest.mark.parametrize("service", ["job_api", "job_worker"])
+def test_every_loop_of_a_service_is_in_its_table_and_no_other(service: str) -> None:
+    assert {name.replace("-", " ") for name in told(service)} == started(service)
 
 
-def test_the_table_says_when_the_loops_of_job_control_come_back() -> None:
-    seconds = {name: back.partition(" s")[0] for name, back in told("job_api").items() if name in SECONDS}
+@pytest.mark.parametrize("name", SECONDS)
+def test_the_tables_say_when_loops_come_back(name: str) -> None:
+    back = {**told("job_api"), **told("job_worker")}[name]
 
-    assert seconds == {name: f"{value:g}" for name, value in SECONDS.items()}
+    assert back.partition(" s")[0] == f"{SECONDS[name]:g}"
