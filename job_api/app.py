@@ -113,19 +113,13 @@ async def service(settings: ApiSettings) -> AsyncIterator[OpenServer]:
         await until_usable(engine)
         probe_engine = await stack.enter_async_context(open_engine(settings.database_url, pool_size=1))
         redis = await stack.enter_async_context(open_redis(str(settings.redis_url)))
-        prefix = settings.redis_prefix
-        transactions = Transactions(engine)
-        wake_feed = asyncio.Event()
-        parts = _Parts(
-            settings=settings,
-            catalog=catalog,
-            transactions=transactions,
-            streams=LeaseStreams(redis, prefix=prefix),
-            wake_ups=WakeUps(redis, prefix=prefix),
-            event_copy=EventCopy(redis, prefix=prefix),
-            wake_dispatcher=asyncio.Event(),
-            wake_feed=wake_feed,
-            feed=_feed(settings, transactions, wake_feed),
+        parts = _parts(
+            settings,
+            catalog,
+            Transactions(engine),
+            streams=LeaseStreams(redis, prefix=settings.redis_prefix),
+            wake_ups=WakeUps(redis, prefix=settings.redis_prefix),
+            event_copy=EventCopy(redis, prefix=settings.redis_prefix),
         )
         opened = _opened(parts, verify)
         probe = DatabaseProbe(
@@ -157,12 +151,32 @@ def _verify(settings: ApiSettings) -> Verify | None:
     return verifier(settings.control_address, secret)
 
 
-def _feed(settings: ApiSettings, transactions: Transactions, wake: asyncio.Event) -> JobFeed:
-    return JobFeed(
+def _parts(
+    settings: ApiSettings,
+    catalog: Catalog,
+    transactions: Transactions,
+    *,
+    streams: LeaseStreams,
+    wake_ups: WakeUps,
+    event_copy: EventCopy,
+) -> _Parts:
+    wake_feed = asyncio.Event()
+    feed = JobFeed(
         transactions,
         slow_after=timedelta(seconds=settings.watch.slow_seconds),
         monotonic=SystemClock().monotonic,
-        wake=wake,
+        wake=wake_feed,
+    )
+    return _Parts(
+        settings=settings,
+        catalog=catalog,
+        transactions=transactions,
+        streams=streams,
+        wake_ups=wake_ups,
+        event_copy=event_copy,
+        wake_dispatcher=asyncio.Event(),
+        wake_feed=wake_feed,
+        feed=feed,
     )
 
 

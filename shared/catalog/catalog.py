@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
@@ -133,16 +133,8 @@ def load(
     ]
     all_queues = [*SHIPPED_QUEUES, *(queue for source in sources for queue in getattr(source, "QUEUES", ()))]
     all_definitions = [each for source in sources for each in getattr(source, "DEFINITIONS", ())]
-    faults += [
-        f"settings name the queue {name!r}, which does not exist"
-        for name in queues
-        if name not in {each.name for each in all_queues}
-    ]
-    faults += [
-        f"settings name the job type {name!r}, which does not exist"
-        for name in job_types
-        if name not in {each.job_type for each in all_definitions}
-    ]
+    faults += _unknown("queue", queues, {each.name for each in all_queues})
+    faults += _unknown("job type", job_types, {each.job_type for each in all_definitions})
     if faults:
         raise CatalogFault(faults)
     return Catalog(
@@ -160,6 +152,10 @@ def _imported(name: str, faults: list[str]) -> object:
     except ImportError as error:
         faults.append(f"the module {name!r} can't be imported: {error}")
         return None
+
+
+def _unknown(kind: str, names: Iterable[str], known: Collection[str]) -> list[str]:
+    return [f"settings name the {kind} {each!r}, which does not exist" for each in names if each not in known]
 
 
 def _faults(job_definitions: Sequence[JobDefinition], queues: Sequence[Queue]) -> list[str]:

@@ -34,6 +34,7 @@ _SETTINGS = MappingProxyType(
         "log_min_duration_statement": "1000",  # ms; no statement of the engine should take so long
         "log_parameter_max_length": "0",  # parameters hold inputs and outputs, which no log may hold
         "log_parameter_max_length_on_error": "0",
+        "log_min_messages": "log",  # errors quote values; whoever asked is told them, and logs what it may
     }
 )
 _LARGER_BUFFERS = "256MB"
@@ -69,12 +70,8 @@ def prepare(
     # process id may be another program's by now, and Postgres would then refuse to start.
     (data / "postmaster.pid").unlink(missing_ok=True)
     port = directory.port("postgres")
-    settings = {
-        **_SETTINGS,
-        "port": str(port),
-        "shared_buffers": _shared_buffers(),
-        **(_FAST if fast else {}),
-    }
+    told = {"port": str(port), "shared_buffers": _shared_buffers()}
+    settings = {**_SETTINGS, **told, **(_FAST if fast else {})}
     process = ProcessSpec(
         name="postgres",
         argv=(
