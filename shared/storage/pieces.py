@@ -34,19 +34,37 @@ class StoredPiece:
 
 _COLUMNS = {"job_id": "uuid", "token": "text", "number": "integer", "content": "text"}
 
-# A new attempt's first piece makes those of earlier attempts void; a numbered event tells watchers.
+# The lock keeps a lease from ending before its pieces are committed: watchers are told that an attempt has
+# ended, and look no more for its pieces. Heartbeats pass it.
 _ADD = sa.text(f"""
-with piece as (
-    select p.*, l.attempt from {unnested(_COLUMNS, "p")} join leases l using (job_id) where l.token = p.token
+with piece as materialized (select * from {unnested(_COLUMNS, "p")}),
+standing as materialized (
+    select l.job_id, l.token, l.attempt from leases l
+    where exists (select from piece p where p.job_id = l.job_id and p.token = l.token)
+    order by l.job_id for key share
 ),
+known as materialized (
+    select s.*, (
+        select coalesce(max(o.number), 0) from output_pieces o
+        where o.job_id = s.job_id and o.attempt = s.attempt) as last
+    from standing s
+),
+fresh as (
+    select k.job_id, k.attempt, p.number, p.content,
+        k.last + dense_rank() over (partition by k.job_id order by p.number) as next
+    from piece p join known k using (job_id, token) where p.number > k.last
+),
+following as (select * from fresh where number = next),
 stored as (
     insert into output_pieces (job_id, attempt, number, content)
-    select job_id, attempt, number, content from piece order by job_id, attempt, number
+    select job_id, attempt, number, content from following order by job_id, attempt, number
     on conflict do nothing
 )
-select job_id, token, max(number) as number from piece group by job_id, token
+select k.job_id, k.token, greatest(k.last, max(f.number)) as number
+from known k left join following f using (job_id) group by k.job_id, k.token, k.last
 """)
 
+# A new attempt's first piece makes those of earlier attempts void; a numbered event tells watchers.
 _RESET = sa.text(f"""
 with fresh as (
     select j.job_id from jobs j join leases l using (job_id)
@@ -86,7 +104,10 @@ class OutputPieces:
         """Store pieces of leases that still stand, and return the last number stored for each; idempotent.
 
         Args:
-            pieces: May be empty; in order within a lease. Pieces of other leases are left out.
+            pieces: May be empty. Pieces of other leases are left out, and pieces behind a gap.
+
+        Returns:
+            All pieces of the lease up to the number are there; 0 for none.
         """
         if not pieces:
             return {}
