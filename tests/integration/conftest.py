@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 from redis.asyncio import Redis
 
+from job_api.loops.lease_reaper import LeaseReaper
+from job_api.loops.outbox_dispatcher import OutboxDispatcher
+from shared.catalog import catalog
 from shared.storage.transactions import Transactions
 from shared.streams.connection import open_redis
 from shared.streams.lease_streams import LeaseStreams
@@ -42,3 +46,20 @@ def streams(redis: Redis, redis_prefix: str) -> LeaseStreams:
 @pytest.fixture
 def wake_ups(redis: Redis, redis_prefix: str) -> WakeUps:
     return WakeUps(redis, prefix=redis_prefix)
+
+
+@pytest.fixture
+def dispatcher(transactions: Transactions, streams: LeaseStreams) -> OutboxDispatcher:
+    return OutboxDispatcher(transactions, streams)
+
+
+@pytest.fixture
+def woken() -> asyncio.Event:
+    return asyncio.Event()
+
+
+@pytest.fixture
+def reaper(
+    transactions: Transactions, wake_ups: WakeUps, woken: asyncio.Event, database_time: DatabaseTime
+) -> LeaseReaper:
+    return LeaseReaper(transactions, wake_ups, catalog.load(), wake_dispatcher=woken, uniform=lambda: 0.0)

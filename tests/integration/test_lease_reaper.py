@@ -3,62 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from datetime import timedelta
-from typing import Any
-
-import pytest
 
 from job_api.loops.lease_reaper import LeaseReaper
-from shared.catalog import catalog
 from shared.domain.attempts import AttemptOutcome
 from shared.domain.identity import JobId, JobType
 from shared.domain.jobs import JobState
-from shared.domain.leases import PULSE_TOLERANCE, Heartbeat, Lease, LeaseTerms
-from shared.storage.attempts import Attempt
+from shared.domain.leases import LeaseTerms
 from shared.storage.transactions import Transactions
 from shared.streams.channels import Channel
 from shared.streams.wake_ups import JobsChanged, WakeUps
 from tests.support.database_time import DatabaseTime
+from tests.support.reaping import LONG, SECOND, SHORT_TIMEOUT, accepted, attempts, beat, outcomes
 from tests.support.storage import a_job, a_lease, the_job
-
-SECOND = timedelta(seconds=1)
-LONG = LeaseTerms(duration=30 * SECOND, timeout=600 * SECOND, grace=3 * SECOND)
-SHORT_TIMEOUT = LeaseTerms(duration=30 * SECOND, timeout=10 * SECOND, grace=3 * SECOND)
-
-
-@pytest.fixture
-def woken() -> asyncio.Event:
-    return asyncio.Event()
-
-
-@pytest.fixture
-def reaper(
-    transactions: Transactions, wake_ups: WakeUps, woken: asyncio.Event, database_time: DatabaseTime
-) -> LeaseReaper:
-    return LeaseReaper(transactions, wake_ups, catalog.load(), wake_dispatcher=woken, uniform=lambda: 0.0)
-
-
-async def accepted(transactions: Transactions, *, terms: LeaseTerms = LONG, **changes: Any) -> Lease:
-    """A lease whose executor has been heard."""
-    lease = await a_lease(transactions, terms=terms, **changes)
-    await beat(transactions, lease)
-    return lease
-
-
-async def beat(transactions: Transactions, *leases: Lease) -> None:
-    async with transactions.begin() as transaction:
-        outcome = await transaction.leases.extend([Heartbeat(each.ref) for each in leases])
-    assert not outcome.lost
-
-
-async def attempts(transactions: Transactions, job_id: JobId) -> Sequence[Attempt]:
-    async with transactions.begin() as transaction:
-        return await transaction.attempts.list_of(job_id, after=0, limit=100)
-
-
-async def outcomes(transactions: Transactions, job_id: JobId) -> list[AttemptOutcome | None]:
-    return [each.outcome for each in await attempts(transactions, job_id)]
 
 
 async def request_cancel(transactions: Transactions, job_id: JobId) -> None:
@@ -141,73 +97,6 @@ async def test_a_lease_that_was_never_accepted_is_given_back_and_costs_nothing(
     assert (job.state, job.failures, job.losses, job.error) == (JobState.RUNNING, 0, 0, None)
 
 
-async def test_the_services_own_silence_is_given_back_to_every_lease(
-    transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime
-) -> None:
-    lease = await accepted(transactions)
-    await database_time.advance(40 * SECOND)
-
-    await database_time.jump(1_000 * SECOND)
-    await reaper.step()  # no pulse yet: nothing can be judged
-    assert await database_time.pulse() > 999 * SECOND
-    await reaper.step()
-    assert await outcomes(transactions, lease.ref.job_id) == [None]
-
-    await database_time.advance(4 * SECOND)
-    await reaper.step()
-    assert await outcomes(transactions, lease.ref.job_id) == [None]
-
-    await database_time.advance(2 * SECOND)
-    await reaper.step()
-    assert await outcomes(transactions, lease.ref.job_id) == [AttemptOutcome.LOST]
-
-
-async def test_a_silence_that_will_be_given_back_ends_no_lease_before_it_is(
-    transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime
-) -> None:
-    lease = await accepted(transactions)
-    await database_time.advance(44 * SECOND)
-
-    await database_time.jump(PULSE_TOLERANCE + SECOND)
-    await reaper.step()
-    assert await outcomes(transactions, lease.ref.job_id) == [None]
-    await database_time.pulse()
-    await reaper.step()
-    assert await outcomes(transactions, lease.ref.job_id) == [None]
-
-
-async def test_a_lease_from_the_midst_of_a_silence_gets_back_only_what_it_stood_through(
-    transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime
-) -> None:
-    await database_time.jump(1_000 * SECOND)
-    lease = await accepted(transactions, terms=SHORT_TIMEOUT)
-    await database_time.jump(10 * SECOND)
-    await database_time.pulse()
-
-    await database_time.advance(12 * SECOND)
-    await beat(transactions, lease)
-    await reaper.step()
-    assert await outcomes(transactions, lease.ref.job_id) == [None]
-
-    await database_time.advance(2 * SECOND)
-    await reaper.step()
-    assert await outcomes(transactions, lease.ref.job_id) == [AttemptOutcome.TIMED_OUT]
-
-
-async def test_an_executor_lost_in_a_silence_is_missed_a_lease_time_and_a_half_after_it(
-    transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime
-) -> None:
-    await database_time.jump(1_000 * SECOND)
-    lease = await accepted(transactions)
-    await database_time.jump(10 * SECOND)
-    await database_time.pulse()
-
-    await database_time.advance(46 * SECOND)
-    await reaper.step()
-
-    assert await outcomes(transactions, lease.ref.job_id) == [AttemptOutcome.LOST]
-
-
 async def test_an_attempt_past_time_out_and_grace_ends_whatever_its_heartbeats_say(
     transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime
 ) -> None:
@@ -226,18 +115,6 @@ async def test_an_attempt_past_time_out_and_grace_ends_whatever_its_heartbeats_s
     assert attempt.error.code == "TIMEOUT"
     job = await the_job(transactions, lease.ref.job_id)
     assert (job.state, job.failures, job.losses) == (JobState.RUNNING, 1, 0)
-
-
-async def test_time_without_services_counts_for_no_time_out(
-    transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime
-) -> None:
-    lease = await accepted(transactions, terms=SHORT_TIMEOUT)
-    await database_time.jump(1_000 * SECOND)
-    await database_time.pulse()
-
-    await reaper.step()
-
-    assert await outcomes(transactions, lease.ref.job_id) == [None]
 
 
 async def test_a_cancel_that_is_ignored_beyond_the_grace_period_is_forced(

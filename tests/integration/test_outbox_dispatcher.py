@@ -12,14 +12,14 @@ from redis.asyncio import Redis
 
 from job_api.loops.outbox_dispatcher import MARK_MIN, OutboxDispatcher
 from shared.domain.errors import PlatformUnavailable
-from shared.domain.identity import JobId, Owner, StreamName
+from shared.domain.identity import Owner, StreamName
 from shared.storage.dispatches import OWNERS_PER_STREAM_MAX
 from shared.storage.transactions import Transactions
 from shared.streams.connection import open_redis
 from shared.streams.lease_streams import Appended, Entry, LeaseStreams, WaitingAttempt
 from tests.support.database_time import DatabaseTime
-from tests.support.redis_keys import wipe
-from tests.support.storage import STREAM, a_job, a_session, claim, claim_request, new_job, opened
+from tests.support.dispatching import jobs_of, take
+from tests.support.storage import STREAM, a_job, a_session, claim, claim_request, opened
 
 URGENT = StreamName("drill:synthetic:1.1:0")
 
@@ -34,24 +34,6 @@ class DyingStreams(LeaseStreams):
 
 class ProcessDied(Exception):
     pass
-
-
-@pytest.fixture
-def dispatcher(transactions: Transactions, streams: LeaseStreams) -> OutboxDispatcher:
-    return OutboxDispatcher(transactions, streams)
-
-
-async def jobs_of(transactions: Transactions, owner: str, count: int, priority: int = 50) -> list[JobId]:
-    jobs = [new_job(owner=Owner(owner), priority=priority) for _ in range(count)]
-    async with transactions.begin() as transaction:
-        await transaction.creation.create_jobs(jobs)
-    return [each.job_id for each in jobs]
-
-
-async def take(streams: LeaseStreams, stream: StreamName = STREAM) -> list[Entry]:
-    entries = await streams.take([(stream, 10_000)], "reader")
-    await streams.settle(entries)
-    return entries
 
 
 async def test_a_due_job_is_delivered_once(
@@ -257,45 +239,6 @@ async def test_only_a_transaction_that_can_be_repeated_does_not_wait_for_the_dis
             assert (await transaction.connection.execute(show)).scalar_one() == "off"
         async with transactions.begin() as transaction:
             assert (await transaction.connection.execute(show)).scalar_one() == "on"
-
-
-async def test_rows_of_a_stream_that_redis_lost_are_sent_again_with_the_next_job(
-    transactions: Transactions,
-    streams: LeaseStreams,
-    dispatcher: OutboxDispatcher,
-    redis: Redis,
-    redis_prefix: str,
-) -> None:
-    older = await jobs_of(transactions, "owner", 3)
-    await dispatcher.step()
-    await wipe(redis, redis_prefix)
-    (newer,) = await jobs_of(transactions, "owner", 1)
-
-    await dispatcher.step()
-
-    assert [each.job_id for each in await take(streams)] == [*older, newer]
-
-
-async def test_rows_are_sent_again_when_the_stream_vanishes_between_look_and_append(
-    transactions: Transactions,
-    streams: LeaseStreams,
-    dispatcher: OutboxDispatcher,
-    redis: Redis,
-    redis_prefix: str,
-) -> None:
-    class LateWipe(LeaseStreams):
-        async def append(self, attempts: Sequence[WaitingAttempt]) -> Appended:
-            await wipe(redis, redis_prefix)
-            return await super().append(attempts)
-
-    older = await jobs_of(transactions, "owner", 3)
-    await dispatcher.step()
-    (newer,) = await jobs_of(transactions, "owner", 1)
-
-    await OutboxDispatcher(transactions, LateWipe(redis, prefix=redis_prefix)).step()
-    await dispatcher.step()
-
-    assert [each.job_id for each in await take(streams)] == [newer, *older]
 
 
 async def test_with_redis_away_rows_wait_as_they_are(
