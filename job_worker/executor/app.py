@@ -13,6 +13,7 @@ from uuid import uuid4
 import grpc
 import structlog
 
+from job_worker.executor import readiness
 from job_worker.executor.connection import Connection
 from job_worker.executor.handler_pool import HandlerPool
 from job_worker.executor.heartbeats import Heartbeats
@@ -60,7 +61,10 @@ async def run(settings: ExecutorSettings) -> int:
     clock = SystemClock()
     async with _built(settings, selection, clock) as parts, background(*parts.pool.loops(), clock=clock):
         await parts.pool.ready.wait()
-        async with background(*_loops(parts, settings), clock=clock):
+        async with (
+            background(*_loops(parts, settings), clock=clock),
+            readiness.told(settings.ready_file, parts.connection.welcomed, clock=clock),
+        ):
             await until_signalled()
             await _stop(parts, settings)
     return 0
@@ -111,7 +115,7 @@ def _selected(settings: ExecutorSettings) -> Selection:
 @asynccontextmanager
 async def _built(settings: ExecutorSettings, selection: Selection, clock: Clock) -> AsyncIterator[_Parts]:
     metadata = call_metadata(settings.token.get_secret_value() if settings.token else None)
-    book, outgoing = LeaseBook(), Outgoing()
+    book, outgoing = LeaseBook(selection.room), Outgoing()
     pool = HandlerPool(_setup(settings, selection), processes=settings.handler_processes)
     heartbeats = Heartbeats(book=book, outgoing=outgoing, pool=pool, clock=clock)
     options = channel_options(message_bytes_max=MESSAGE_BYTES_MAX)
@@ -122,7 +126,6 @@ async def _built(settings: ExecutorSettings, selection: Selection, clock: Clock)
             pool=pool,
             heartbeats=heartbeats,
             snapshots=Snapshots(ExecutionServiceStub(channel), metadata),
-            room=selection.room,
             versions={
                 each.job_type: (each.input_schema_version, each.output_schema_version)
                 for each in selection.definitions

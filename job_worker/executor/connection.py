@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
 from datetime import timedelta
@@ -38,7 +39,11 @@ _HOPELESS = frozenset(
 
 
 class Connection:
-    """The present session. A step opens one, or lasts as long as it stands."""
+    """The present session. A step opens one, or lasts as long as it stands.
+
+    Attributes:
+        welcomed: Set once the service has taken this executor.
+    """
 
     def __init__(
         self,
@@ -64,7 +69,7 @@ class Connection:
         self._short_lives = 0
         self._session: Session | None = None
         self._moving = False
-        self._welcomed = False
+        self.welcomed = asyncio.Event()
         self._leaving = False
 
     def loop(self) -> Loop:
@@ -131,7 +136,7 @@ class Connection:
             welcome = await session.open(hello)
         except StreamBroken as broken:
             await session.close()
-            if broken.code in _HOPELESS and not self._welcomed:
+            if broken.code in _HOPELESS and not self.welcomed.is_set():
                 raise StartupFault(f"{self._address} refuses this executor: {broken}") from broken
             raise
         except BaseException:
@@ -141,7 +146,7 @@ class Connection:
         if old is not None:
             await old.close()
         self._moving = False
-        self._welcomed = True
+        self.welcomed.set()
         self._opened_time = self._clock.monotonic()
         self._keeper.connected(welcome)
         session.start(self._keeper, self._outgoing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 
 from pydantic import Field, PositiveFloat, SecretStr
 
@@ -33,6 +34,8 @@ class ExecutorSettings(ProcessSettings):
     """Only the queues of these groups."""
     serve_job_types: Names = ()
     """Only these job types."""
+    ready_file: Path | None = None
+    """Made once the executor has its first session, and removed at its end; for supervisors and probes."""
     handler_processes: int = Field(default=1, ge=1, le=64)
     """Processes that share the work; a handler that holds one up leaves the others alone."""
     grace_seconds: PositiveFloat = 25.0

@@ -5,6 +5,7 @@ ports.json         where the embedded servers listen, the same at each start
 postgres/          the database           postgres.password   its superuser's password
 valkey/            the streams            valkey.conf         holds its password
 logs/NAME.log      what each process prints
+NAME.ready         made by an executor once it has a session
 stack.json         what runs now
 """
 

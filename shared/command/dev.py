@@ -15,7 +15,7 @@ from shared.command import data_directory, embedded_postgres, embedded_valkey
 from shared.command.data_directory import LOOPBACK, DataDirectory
 from shared.command.embedded_postgres import EmbeddedServer
 from shared.command.launcher import launched
-from shared.command.process_spec import ProcessSpec, accepts_connections
+from shared.command.process_spec import ProcessSpec, accepts_connections, made
 from shared.command.supervised import last_line
 from shared.command.supervisor import Supervisor
 from shared.runtime.faults import StartupFault
@@ -29,6 +29,9 @@ _SERVICE_GRACE_SECONDS = 20.0
 """A draining service waits for its executors; on one machine they have gone before it is asked to stop."""
 _EXECUTOR_GRACE_SECONDS = 20.0
 """An executor finishes what it can and gives the rest back."""
+
+_EXECUTOR_READY_SECONDS = 120.0
+"""Many executors that start together on one machine wait for its processor."""
 
 
 class DevSettings(ProcessSettings):
@@ -106,7 +109,12 @@ class _Stack:
         await _migrate(self._directory, servers)
         await self._start(_service("api", {**servers, "BATON_CONTROL_ADDRESS": control}, control))
         await self._start(_service("worker", {**servers, "BATON_EXECUTION_ADDRESS": execution}, execution))
-        await self._start(*(_executor(n + 1, execution) for n in range(self._options.executors)))
+        await self._start(
+            *(
+                _executor(number, execution, self._directory.path / f"executor-{number}.ready")
+                for number in range(1, self._options.executors + 1)
+            )
+        )
         _say_ready(control, self._directory.path)
 
     async def _servers(self) -> tuple[str, str]:
@@ -156,17 +164,21 @@ def _service(name: str, environment: dict[str, str], address: str) -> ProcessSpe
     )
 
 
-def _executor(number: int, execution_address: str) -> ProcessSpec:
+def _executor(number: int, execution_address: str, ready_file: Path) -> ProcessSpec:
+    ready_file.unlink(missing_ok=True)  # of an executor that was killed
     return ProcessSpec(
         f"executor-{number}",
         (*_BATON, "executor"),
         # An executor never sees the servers, so it does not inherit their names from here either.
         environment={
             "BATON_EXECUTION_ADDRESS": execution_address,
+            "BATON_READY_FILE": str(ready_file),
             "BATON_DATABASE_URL": None,
             "BATON_REDIS_URL": None,
         },
         grace_seconds=_EXECUTOR_GRACE_SECONDS,
+        ready=made(ready_file),
+        ready_seconds=_EXECUTOR_READY_SECONDS,
     )
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
 from shared.command.launcher import Identity, launched
@@ -65,5 +66,14 @@ def accepts_connections(host: str, port: int) -> Ready:
             return False
         writer.close()
         return True
+
+    return ask
+
+
+def made(file: Path) -> Ready:
+    """Ready once a file is there that the process makes."""
+
+    async def ask() -> bool:
+        return file.exists()  # noqa: ASYNC240 - a moment
 
     return ask

@@ -1,0 +1,39 @@
+"""What `baton dev` calls ready can do work."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.support import stack
+
+
+async def count(database_url: str, statement: str) -> int:
+    connection = await asyncpg.connect(database_url, ssl=False)
+    try:
+        number: int = await connection.fetchval(statement)
+        return number
+    finally:
+        await connection.close()
+
+
+def test_a_stack_is_ready_once_every_executor_has_a_session(tmp_path: Path) -> None:
+    directory = tmp_path / "stack"
+    directory.mkdir()
+    (directory / "executor-1.ready").touch()  # left by one that was killed
+    with stack.running(directory, executors=2) as engine:
+        sessions = asyncio.run(count(engine.database_url, "select count(*) from executor_sessions"))
+    assert sessions == 2
+    assert list(directory.glob("*.ready")) == []
+
+
+def test_a_stack_whose_executor_cannot_start_says_why_instead(tmp_path: Path) -> None:
+    settings = {**stack.SHORT_TIMES, "BATON_SERVE_QUEUES": "no_such_queue"}
+    with (
+        pytest.raises(AssertionError, match=r"executor-1: .*no_such_queue"),
+        stack.running(tmp_path / "stack", environment=settings),
+    ):
+        pass
