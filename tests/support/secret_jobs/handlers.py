@@ -21,7 +21,8 @@ async def run_errand(context: JobContext, errand: Errand) -> Told:
             return Told.model_validate({"secret": secret, "do": "", "number": secret})
         case "nonsense":
             return Told.model_construct(secret=secret, do="", number=secret)  # type: ignore[arg-type]
-    return Told(secret=secret, do=errand.do)
+        case _:
+            return Told(secret=secret, do=errand.do)
 
 
 HANDLERS: Mapping[str, Handler] = {"errand": run_errand}

@@ -25,6 +25,8 @@ async def project(
             await transaction.execute(sa.insert(tables.knowledge_items).values(row))
         case "misread":
             await transaction.execute(sa.select(sa.cast(sa.literal(output.secret), sa.Uuid)))
+        case _:
+            pass
     return [Artifact("told", "1", 1, output.secret.encode())]
 
 
