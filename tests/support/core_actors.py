@@ -15,7 +15,6 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from job_api.operations.job_creation import Creation
 from shared.domain.errors import BatonError, IdempotencyKeyReused, PlatformUnavailable
 from shared.domain.identity import IncarnationId, JobId
 from shared.domain.leases import LeaseRef
@@ -78,19 +77,19 @@ class Actor:
         count = self._draw.choice([1, 1, 5, 20])
         owner, priority = self._draw.choice("abc"), self._draw.choice([5, 50])
         made = await self._core.create([wish(owner, priority=priority) for _ in range(count)])
-        self._record.created += [each.job.job_id for each in made if isinstance(each, Creation)]
+        self._record.created += [each.job.job_id for each in made if not isinstance(each, BatonError)]
 
     async def create_with_keys(self) -> None:
         keys = [f"key-{self._draw.randrange(20):04}" for _ in range(3)]
         items = self._draw.choice([1, 1, 1, 2])
         made = await self._core.create([wish("owner", key=key, items=items) for key in keys])
         for key, outcome in zip(keys, made, strict=True):
-            if isinstance(outcome, Creation):
-                job_id = outcome.job.job_id
-                self._record.created.append(job_id)
-            else:
+            if isinstance(outcome, BatonError):
                 assert isinstance(outcome, IdempotencyKeyReused)
                 job_id = outcome.job_id
+            else:
+                job_id = outcome.job.job_id
+                self._record.created.append(job_id)
             self._record.bound.setdefault(("owner", key), set()).add(job_id)
 
     async def cancel(self) -> None:
