@@ -89,7 +89,7 @@ class IdempotencyKeys:
         parameters = columns(rows, _COLUMNS)
         named = {name: parameters[name] for name in ("owner", "job_type", "key")}
         bound = dict[IdempotencyKey, Binding]()
-        # A bound key may expire and be removed before it is read; it is free then, and is bound the next time.
+        # A bound key may expire and be removed before it is read: it is free then, and bound the next time.
         while any(each.key not in bound for each in claims):
             await self._connection.execute(_CLAIM, {**parameters, "kept_for": kept_for})
             bound = {
