@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol
 
+from shared.domain.identity import QueueName
 from shared.gen.baton.v1.execution_service_pb2 import Heartbeat, Lease, LeaseRef, OutputPiece, Report
 
 LeaseKey = tuple[str, str]
@@ -91,11 +92,20 @@ class HeldLease:
 
 
 class LeaseBook:
-    """All leases that are held: by name, as the service speaks of them, and counted by queue."""
+    """All leases that are held: by name, as the service speaks of them, and counted by queue.
 
-    def __init__(self) -> None:
+    A lease takes room until its handler has ended: the next one need not wait until the service has made the
+    end durable. But while the service is slow, ends pile up: those that are unanswered take room too, beyond
+    as many as handlers run at a time.
+    """
+
+    def __init__(self, room: Mapping[QueueName, int]) -> None:
+        """Begin with no leases; `room` is how many of each queue run at a time."""
+        self._room = room
         self._held: dict[LeaseKey, HeldLease] = {}
-        self._in_queue: Counter[str] = Counter()
+        self._running: Counter[str] = Counter()
+        self._unanswered: Counter[str] = Counter()
+        self._credits: Counter[str] = Counter()
         self._last_number = 0
         self.emptied = asyncio.Event()
         self.emptied.set()
@@ -117,21 +127,44 @@ class LeaseBook:
         return self._held.get((ref.job_id, ref.token))
 
     def add(self, held: HeldLease) -> None:
+        """Take in a lease, which uses a credit."""
         self._held[held.key] = held
-        self._in_queue[held.lease.queue] += 1
+        self._running[held.lease.queue] += 1
+        self._credits[held.lease.queue] -= 1
         self.emptied.clear()
+
+    def end(self, held: HeldLease, report: Report) -> None:
+        """Note how a lease in the book ended."""
+        held.report = report
+        self._running[held.lease.queue] -= 1
+        self._unanswered[held.lease.queue] += 1
 
     def remove(self, ref: LeaseRef) -> HeldLease | None:
         """Take a lease out, and return it; None if it is not there."""
         held = self._held.pop((ref.job_id, ref.token), None)
         if held is not None:
-            self._in_queue[held.lease.queue] -= 1
+            counted = self._running if held.report is None else self._unanswered
+            counted[held.lease.queue] -= 1
         if not self._held:
             self.emptied.set()
         return held
 
-    def count(self, queue: str) -> int:
-        return self._in_queue[queue]
+    def new_credits(self) -> Mapping[QueueName, int]:
+        """Give credits for the room that has come about in each queue; they count as given from now on."""
+        new = {
+            queue: count
+            for queue, room in self._room.items()
+            if (count := room - self._taken(queue) - self._credits[queue]) > 0
+        }
+        self._credits.update(new)
+        return new
+
+    def forget_credits(self) -> None:
+        """Begin anew: a new session starts without any."""
+        self._credits.clear()
+
+    def _taken(self, queue: QueueName) -> int:
+        return self._running[queue] + max(0, self._unanswered[queue] - self._room[queue])
 
     def unreported(self) -> Iterable[HeldLease]:
         """Return the leases whose end has not been told."""

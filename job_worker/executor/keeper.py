@@ -5,7 +5,7 @@ token, so a wrong belief changes nothing there. The keeper promises that each le
 exactly one report, sent again until it is answered, unless the service says that the lease is lost. If this
 process dies, all of it is gone: heartbeats stop, and the service gives the jobs to others. If a handler
 process dies or is killed, the keeper gives back what was inside. If the service is away, handlers go on and
-reports wait, bounded by the credits.
+reports wait, bounded by the room (see `LeaseBook`).
 
 All of it runs on one event loop, in methods that never wait; no handler does.
 """
@@ -25,7 +25,6 @@ from job_worker.executor.held_lease import HeldLease, LeaseBook, StopReason
 from job_worker.executor.outgoing import Outgoing
 from job_worker.executor.snapshots import Snapshots, is_needed
 from shared.domain.errors import LeaseLost
-from shared.domain.identity import QueueName
 from shared.gen.baton.internal.v1.handler_pipe_pb2 import HandlerFrame, LoopLag, WorkEnd
 from shared.gen.baton.v1.execution_service_pb2 import (
     GIVE_BACK_REASON_DRAINING,
@@ -58,13 +57,11 @@ class Keeper:
         pool: HandlerPool,
         heartbeats: Heartbeats,
         snapshots: Snapshots,
-        room: Mapping[QueueName, int],
         versions: Mapping[str, tuple[int, int]],
     ) -> None:
         """Begin with no leases.
 
         Args:
-            room: How many leases of each queue are held at a time.
             versions: Of the input and output schema of each announced job type.
         """
         self._book = book
@@ -72,7 +69,6 @@ class Keeper:
         self._pool = pool
         self._heartbeats = heartbeats
         self._snapshots = snapshots
-        self._room = room
         self._versions = versions
         self._connected = False
         self._draining = False
@@ -93,9 +89,8 @@ class Keeper:
             if held.report is not None:
                 self._outgoing.report(held.report)
         self._heartbeats.connected()
-        if not self._draining:
-            for queue, room in self._room.items():
-                self._outgoing.credit(queue, room - self._book.count(queue))
+        self._book.forget_credits()
+        self._give_credits()
 
     def disconnected(self) -> None:
         """Go on without a session."""
@@ -247,8 +242,9 @@ class Keeper:
         """Send how it ended; nothing if the lease is lost."""
         held.set_alarm(None)
         if held.report is None and held in self._book:
-            held.report = report
+            self._book.end(held, report)
             self._outgoing.report(report)
+            self._give_credits()
 
     def _answered(self, answer: ReportAnswer) -> None:
         if answer.outcome == REPORT_OUTCOME_REFUSED:
@@ -262,11 +258,15 @@ class Keeper:
             self._stop(held, StopReason.LOST)
 
     def _release(self, ref: LeaseRef) -> HeldLease | None:
-        """Take a lease out of the book, which makes room for another one."""
+        """Take a lease out of the book, which may make room for another one."""
         held = self._book.remove(ref)
-        if held is not None and self._connected and not self._draining:
-            self._outgoing.credit(held.lease.queue)
+        self._give_credits()
         return held
+
+    def _give_credits(self) -> None:
+        if self._connected and not self._draining:
+            for queue, count in self._book.new_credits().items():
+                self._outgoing.credit(queue, count)
 
     def _pieces_recorded(self, recorded: PiecesRecorded) -> None:
         held = self._book.get(recorded.lease)

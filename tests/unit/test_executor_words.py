@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import deque
 
 import pytest
 
@@ -15,6 +16,7 @@ from job_worker.executor.selection import select
 from job_worker.executor.settings import ExecutorSettings
 from job_worker.executor.wording import fitted, tail
 from shared.catalog import catalog
+from shared.domain.identity import QueueName
 from shared.gen.baton.internal.v1.handler_pipe_pb2 import Ceased, WorkEnd
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.runtime.faults import StartupFault
@@ -77,18 +79,49 @@ def test_a_death_is_told_by_whose_fault_it_was(stop: StopReason | None, killed: 
     assert words(report_words.of_death(held(stop), killed=killed, alone=False)) == told
 
 
-def test_the_book_counts_by_queue_and_knows_when_it_is_empty() -> None:
-    book = LeaseBook()
+def test_the_book_knows_what_it_holds_and_when_it_is_empty() -> None:
+    book = LeaseBook({})
     first, second = held(number=1), held(number=2)
     book.add(first)
     book.add(second)
-    assert (book.count("drill"), len(book), book.emptied.is_set()) == (2, 2, False)
+    assert (len(book), book.emptied.is_set()) == (2, False)
     assert book.remove(first.ref) is first
     assert book.remove(first.ref) is None
     assert second in book
     assert first not in book
     book.remove(second.ref)
-    assert (book.count("drill"), book.emptied.is_set()) == (0, True)
+    assert (len(book), book.emptied.is_set()) == (0, True)
+
+
+def test_a_handlers_end_makes_room_while_no_more_ends_are_unanswered_than_handlers_run() -> None:
+    drill = QueueName("drill")
+    book = LeaseBook({drill: 2})
+    assert book.new_credits() == {drill: 2}
+    assert book.new_credits() == {}
+    credits, leases = 2, deque[HeldLease]()
+    for number in range(1, 5):
+        leases.append(held(number=number))
+        book.add(leases[-1])
+        book.end(leases[-1], pb.Report())
+        credits += book.new_credits().get(drill, 0) - 1
+    assert credits == 0
+    for number in (1, 2, 3, 4):
+        book.remove(leases.popleft().ref)
+        assert book.new_credits().get(drill, 0) == (1 if number <= 2 else 0)
+
+
+def test_a_lease_that_is_lost_makes_room_and_a_new_session_is_told_all_room_that_there_is() -> None:
+    drill = QueueName("drill")
+    book = LeaseBook({drill: 3})
+    book.new_credits()
+    running, lost, ended = held(number=1), held(number=2), held(number=3)
+    for each in (running, lost, ended):
+        book.add(each)
+    book.remove(lost.ref)
+    assert book.new_credits() == {drill: 1}
+    book.end(ended, pb.Report())
+    book.forget_credits()
+    assert book.new_credits() == {drill: 2}
 
 
 def test_texts_are_cut_with_an_ellipsis_and_hold_only_what_can_be_stored() -> None:

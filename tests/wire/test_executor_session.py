@@ -45,18 +45,34 @@ async def test_the_hello_says_who_is_there_and_what_it_can_do() -> None:
     assert first.hello.incarnation_id != second.hello.incarnation_id
 
 
-async def test_room_for_a_lease_comes_back_only_when_its_end_is_answered() -> None:
+async def test_room_for_a_lease_comes_back_when_its_handler_has_ended_and_only_once() -> None:
     async with scripted_service() as service, an_executor(service.address):
         service.answering = False
         session = await service.welcomed()
         first, second = a_lease(), a_lease()
         await session.grant(first)
         await session.report_of(first)
+        await session.until(lambda: session.credits() == 65)
+        await session.send(answers=[pb.ReportAnswer(lease=ref(first), outcome=pb.REPORT_OUTCOME_ACCEPTED)])
         await session.grant(second)
         await session.report_of(second)
-        assert session.credits() == 64
-        await session.send(answers=[pb.ReportAnswer(lease=ref(first), outcome=pb.REPORT_OUTCOME_ACCEPTED)])
-        await session.until(lambda: session.credits() == 65)
+        await session.until(lambda: session.credits() == 66)
+
+
+async def test_while_ends_are_unanswered_no_more_leases_are_taken_than_twice_the_room() -> None:
+    async with scripted_service() as service, an_executor(service.address):
+        service.answering = False
+        session = await service.welcomed()
+        leases = [a_lease() for _ in range(128)]
+        await session.grant(*leases[:64])
+        await session.until(lambda: session.credits() == 128)
+        await session.grant(*leases[64:])
+        await session.until(lambda: len(session.reports) == 128)
+        assert session.credits() == 128
+        await session.send(
+            answers=[pb.ReportAnswer(lease=ref(leases[0]), outcome=pb.REPORT_OUTCOME_ACCEPTED)]
+        )
+        await session.until(lambda: session.credits() == 129)
 
 
 async def test_a_lost_lease_makes_room_and_nothing_is_reported_of_it() -> None:
