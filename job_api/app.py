@@ -59,7 +59,7 @@ from shared.streams.wake_ups import WakeUps
 
 log = structlog.get_logger(__name__)
 
-_AWAY = Backoff(initial=timedelta(seconds=0.2), cap=timedelta(seconds=2))
+_AWAY = Backoff(base=timedelta(seconds=0.2), cap=timedelta(seconds=2))
 """While Postgres or Redis is away a loop looks again this soon: work waits for it."""
 
 _ANSWER_WITHIN = timedelta(seconds=1)

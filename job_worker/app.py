@@ -68,7 +68,7 @@ _ANSWER_SECONDS = 1.0
 _STOP_SECONDS = 5.0
 """What ending the last streams may take after the drain."""
 
-_SOON = Backoff(initial=timedelta(milliseconds=100), cap=timedelta(seconds=2))
+_SOON = Backoff(base=timedelta(milliseconds=100), cap=timedelta(seconds=2))
 """For what executors wait for: they come back with the database, and not half a minute later."""
 
 _LOOK_ANYWAY = timedelta(seconds=5)

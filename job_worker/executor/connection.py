@@ -64,7 +64,7 @@ class Connection:
         self._book = book
         self._outgoing = outgoing
         self._clock = clock
-        self._backoff = Backoff(initial=min(_RECONNECT_FIRST, wait_max), cap=wait_max)
+        self._backoff = Backoff(base=min(_RECONNECT_FIRST, wait_max), cap=wait_max)
         self._opened_time = 0.0
         self._short_lives = 0
         self._session: Session | None = None

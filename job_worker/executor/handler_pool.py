@@ -22,7 +22,7 @@ ALONE_MAX = 16
 """Processes for attempts that must be alone, some 60 MB each. A process that dies makes suspects of all that
 were inside, which can be many more; they take turns."""
 
-_BACKOFF = Backoff(initial=timedelta(seconds=0.1), cap=timedelta(seconds=5))
+_BACKOFF = Backoff(base=timedelta(seconds=0.1), cap=timedelta(seconds=5))
 """Between starts of a process that dies at its start."""
 
 

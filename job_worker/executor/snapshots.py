@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_BACKOFF = Backoff(initial=timedelta(seconds=0.1), cap=timedelta(seconds=5))
+_BACKOFF = Backoff(base=timedelta(seconds=0.1), cap=timedelta(seconds=5))
 _CALL_SECONDS_MAX = 60
 """A whole document; longer is a connection that stands still, and is tried again."""
 

@@ -41,7 +41,7 @@ class LoopCancelled(Exception):
 class Backoff:
     """Full jitter: a wait anywhere between nothing and a bound that doubles up to the cap."""
 
-    initial: timedelta = timedelta(seconds=0.5)
+    base: timedelta = timedelta(seconds=0.5)
     cap: timedelta = timedelta(seconds=30)
 
     def delay(self, failures: int, *, uniform: float) -> timedelta:
@@ -52,7 +52,7 @@ class Backoff:
             uniform: A draw from [0, 1).
         """
         doublings = min(failures - 1, _DOUBLINGS_MAX)
-        return min(self.cap, self.initial * (1 << doublings)) * uniform
+        return min(self.cap, self.base * (1 << doublings)) * uniform
 
 
 @dataclass(frozen=True, slots=True)

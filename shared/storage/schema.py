@@ -24,7 +24,7 @@ from shared.storage.migrate import configuration
 
 log = structlog.get_logger(__name__)
 
-_AWAY = Backoff(initial=timedelta(seconds=0.2), cap=timedelta(seconds=2))
+_AWAY = Backoff(base=timedelta(seconds=0.2), cap=timedelta(seconds=2))
 """Callers wait for the service, so a database that comes is noticed this soon."""
 _REFUSALS = ("28", "3D")
 """SQLSTATE classes of a database that does not let us in: unknown user or password, no such database."""
