@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from datetime import timedelta
 from typing import assert_never
 
@@ -24,13 +23,12 @@ _NO_LONGER_DEFINED = RetryPolicy(max_retries=0, backoff=Backoff(timedelta(second
 class AttemptEnds:
     """Decides with the catalog's promises and a draw for the jitter."""
 
-    def __init__(self, catalog: Catalog, *, uniform: Callable[[], float] = random.random) -> None:
+    def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._uniform = uniform
 
     def decide(self, held: HeldAttempt, end: AttemptEnd) -> TryAgain | Finish:
         """Decide what follows; a cancel that was requested makes every end a cancelled one."""
-        return decide(end, held.standing, self._policy(held.job_type), uniform=self._uniform())
+        return decide(end, held.standing, self._policy(held.job_type), uniform=random.random())
 
     def given_back(self, held: HeldAttempt) -> Ending:
         """End an attempt that nobody works on, through no fault of its own."""

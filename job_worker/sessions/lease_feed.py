@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -63,7 +63,6 @@ class LeaseFeed:
         reports: ReportBatch,
         *,
         replica: str,
-        uniform: Callable[[], float] = random.random,
     ) -> None:
         self._sessions = sessions
         self._streams = streams
@@ -71,7 +70,6 @@ class LeaseFeed:
         self._demand = demand
         self._reports = reports
         self._replica = replica
-        self._uniform = uniform
 
     async def step(self) -> bool:
         """Give leases to sessions with open credits; True if any entry was found."""
@@ -177,7 +175,7 @@ class LeaseFeed:
         with the one session whose executor has refused its job.
         """
         sessions = list(self._sessions)
-        first = int(self._uniform() * len(sessions))
+        first = int(random.random() * len(sessions))
         return [*sessions[first:], *sessions[:first]]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from datetime import timedelta
 
 from job_worker.operations.find_replaced_sessions import FindReplacedSessions
@@ -27,14 +26,12 @@ class SessionWatch:
         age_max: timedelta,
         drain_time: timedelta,
         clock: Clock,
-        uniform: Callable[[], float] = random.random,
     ) -> None:
         self._sessions = sessions
         self._find_replaced_sessions = find_replaced_sessions
         self._age_max = age_max
         self._drain_time = drain_time
         self._clock = clock
-        self._uniform = uniform
         self._drain_at = dict[SessionId, float]()
 
     async def step(self) -> bool:
@@ -58,5 +55,5 @@ class SessionWatch:
             session.end(SessionEnd.DRAINED)
 
     def _draw(self) -> float:
-        share = 1 + AGE_JITTER * (2 * self._uniform() - 1)
+        share = random.uniform(1 - AGE_JITTER, 1 + AGE_JITTER)
         return self._clock.monotonic() + self._age_max.total_seconds() * share
