@@ -133,17 +133,8 @@ async def test_many_jobs_have_an_outcome_each_in_their_order(control: Control) -
     response = await control.stub.CreateJobs(pb.CreateJobsRequest(jobs=wishes))
     made = [each.created if each.HasField("created") else None for each in response.outcomes]
     reasons = [each.error.reason if each.HasField("error") else "" for each in response.outcomes]
-    assert reasons == [
-        "",
-        "INVALID_INPUT",
-        "",
-        "",
-        "UNKNOWN_JOB_TYPE",
-        "",
-        "IDEMPOTENCY_KEY_REUSED",
-        "INVALID_INPUT",
-        "INVALID_INPUT",
-    ]
+    assert reasons[:4] == ["", "INVALID_INPUT", "", ""]
+    assert reasons[4:] == ["UNKNOWN_JOB_TYPE", "", "IDEMPOTENCY_KEY_REUSED", "INVALID_INPUT", "INVALID_INPUT"]
     assert made[0] is not None
     assert not made[0].replayed
     assert made[2] is not None
