@@ -55,7 +55,7 @@ from shared.streams.channels import Channel
 from shared.streams.connection import open_redis
 from shared.streams.event_copy import EventCopy
 from shared.streams.lease_streams import LeaseStreams
-from shared.streams.wake_ups import WakeUps
+from shared.streams.wake_ups import Hints, WakeUps
 
 log = structlog.get_logger(__name__)
 
@@ -125,13 +125,10 @@ async def service(settings: ApiSettings) -> AsyncIterator[OpenServer]:
         probe = DatabaseProbe(
             Transactions(probe_engine), opened.health.set_serving, answer_within=_ANSWER_WITHIN
         )
-        hints = await stack.enter_async_context(parts.wake_ups.listen(Channel.JOBS_CHANGED))
-        loops = [
-            *_loops(parts),
-            _loop("job-hints", JobHints(hints, parts.feed).step, 0),
-            _loop("database-probe", probe.step, settings.loops.probe_seconds),
-        ]
-        await stack.enter_async_context(background(*loops))
+        hints = await stack.enter_async_context(
+            parts.wake_ups.listen(Channel.JOBS_CHANGED, heeded=parts.feed.is_watched)
+        )
+        await stack.enter_async_context(background(*_loops(parts, hints, probe)))
         await stack.enter_async_context(
             serving(opened, grace=timedelta(seconds=settings.grace_seconds), drain=parts.feed.drain)
         )
@@ -235,7 +232,7 @@ def _operations(parts: _Parts) -> Operations:
     )
 
 
-def _loops(parts: _Parts) -> list[Loop]:
+def _loops(parts: _Parts, hints: Hints, probe: DatabaseProbe) -> list[Loop]:
     times, transactions, wake_ups = parts.settings.loops, parts.transactions, parts.wake_ups
     dispatcher = OutboxDispatcher(transactions, parts.streams)
     sweep = DispatchSweep(
@@ -252,6 +249,8 @@ def _loops(parts: _Parts) -> list[Loop]:
         _loop("retention", Retention(transactions).step, times.retention_seconds),
         _loop("job-poll", parts.feed.poll, poll_seconds),
         _loop("job-feed", parts.feed.step, poll_seconds, parts.wake_feed),
+        _loop("job-hints", JobHints(hints, parts.feed).step, 0),
+        _loop("database-probe", probe.step, times.probe_seconds),
     ]
 
 
