@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from shared.domain.jobs import JobError
 from shared.domain.leases import LeaseRef
@@ -113,8 +112,9 @@ class ReportAnswer:
 
 
 def _content_hash(end: End) -> str:
-    fields: dict[str, Any] = asdict(end)
-    if isinstance(end, Success):
-        fields["output"] = hashlib.sha256(end.output).hexdigest()
-    text = json.dumps([type(end).__name__, fields], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    if not isinstance(end, Success):
+        return hashlib.sha256(repr(end).encode()).hexdigest()
+    beside = (len(end.output), end.output_hash, end.piece_count, end.pieces_hash)
+    content = hashlib.sha256(repr(beside).encode())
+    content.update(end.output)
+    return content.hexdigest()
