@@ -29,6 +29,7 @@ from job_worker.projectors.projector import Projector
 from job_worker.rpc.execution_servicer import SCOPES, SERVICE_NAME, ExecutionServicer
 from job_worker.rpc.limits import ExecutionLimits
 from job_worker.sessions.cancel_push import CancelPush
+from job_worker.sessions.changed_jobs import ChangedJobs
 from job_worker.sessions.demand import DEMAND_INTERVAL, Demand
 from job_worker.sessions.heartbeat_batch import HeartbeatBatch
 from job_worker.sessions.hint_relay import HintRelay
@@ -152,6 +153,7 @@ class _Ground:
 @dataclass(frozen=True, slots=True)
 class _Parts:
     sessions: Sessions
+    changed_jobs: ChangedJobs
     heartbeats: HeartbeatBatch
     pieces: PieceBatch
     reports: ReportBatch
@@ -166,12 +168,15 @@ class _Parts:
 def _parts(ground: _Ground, projectors: Mapping[str, Projector]) -> _Parts:
     transactions, streams, wake_ups = ground.transactions, ground.streams, ground.wake_ups
     clock, replica, sessions = SystemClock(), str(new_id()), Sessions()
+    changed_jobs = ChangedJobs(wake_ups)
     heartbeats = HeartbeatBatch(RecordHeartbeats(transactions, wake_ups))
     pieces = PieceBatch(StorePieces(transactions, wake_ups))
-    reports = ReportBatch(_project_results(ground, projectors), pieces, heartbeats)
+    reports = ReportBatch(_project_results(ground, projectors, changed_jobs), pieces, heartbeats)
     cancels = CancelPush(sessions, FindCancels(transactions), RecordCancelsSeen(transactions, wake_ups))
     demand = Demand(sessions, streams, replica=replica, clock=clock)
-    claim_leases = ClaimLeases(transactions, ground.catalog, wake_ups, new_secret=new_secret)
+    claim_leases = ClaimLeases(
+        transactions, ground.catalog, new_secret=new_secret, tell_changed=changed_jobs.note
+    )
     reception = Reception(
         sessions,
         ground.catalog,
@@ -186,6 +191,7 @@ def _parts(ground: _Ground, projectors: Mapping[str, Projector]) -> _Parts:
     )
     return _Parts(
         sessions=sessions,
+        changed_jobs=changed_jobs,
         heartbeats=heartbeats,
         pieces=pieces,
         reports=reports,
@@ -198,7 +204,9 @@ def _parts(ground: _Ground, projectors: Mapping[str, Projector]) -> _Parts:
     )
 
 
-def _project_results(ground: _Ground, projectors: Mapping[str, Projector]) -> ProjectResults:
+def _project_results(
+    ground: _Ground, projectors: Mapping[str, Projector], changed_jobs: ChangedJobs
+) -> ProjectResults:
     limits = ground.settings.sessions
     projection = Projection(
         ground.catalog, projectors, statement_time_max=timedelta(seconds=limits.projection_seconds_max)
@@ -207,8 +215,8 @@ def _project_results(ground: _Ground, projectors: Mapping[str, Projector]) -> Pr
         ground.transactions,
         ground.ends,
         projection,
-        ground.wake_ups,
         output_bytes_max=limits.output_bytes_max,
+        tell_changed=changed_jobs.note,
     )
 
 
@@ -267,6 +275,7 @@ def _loops(settings: WorkerSettings, parts: _Parts, hints: Hints, pulse: Pulse) 
         _loop("session-watch", parts.watch.step, _SESSION_WATCH_IDLE),
         _loop("departures", parts.reception.step, _DEPARTURES_IDLE, parts.reception.departed),
         _loop("hints", relay.step, timedelta(0)),
+        _loop("changed-jobs", parts.changed_jobs.step, _LOOK_ANYWAY, parts.changed_jobs.noted),
     )
 
 

@@ -107,6 +107,10 @@ class JobFeed:
         subscription.full_since = None
         self._look_for(subscription)
 
+    def is_watched(self) -> bool:
+        """Whether hints are of any use."""
+        return bool(self._watches)
+
     def note(self, job_ids: frozenset[JobId]) -> None:
         """Hear a hint that these jobs have changed; those that nobody watches don't matter."""
         for job_id in job_ids & self._watches.keys():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from shared.catalog.catalog import Catalog
 from shared.domain.identity import IncarnationId, JobId, JobType, SessionId
 from shared.domain.leases import ClaimRequest, Lease, LeaseTerms, make_token
 from shared.storage.transactions import Transactions
-from shared.streams.wake_ups import WakeUps
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +46,15 @@ class ClaimLeases:
         self,
         transactions: Transactions,
         catalog: Catalog,
-        wake_ups: WakeUps,
         *,
         new_secret: Callable[[], str],
+        tell_changed: Callable[[Collection[JobId]], None],
     ) -> None:
+        """Begin; `tell_changed` is called after a commit, and must not hold up those who wait for leases."""
         self._transactions = transactions
         self._catalog = catalog
-        self._wake_ups = wake_ups
         self._new_secret = new_secret
+        self._tell_changed = tell_changed
 
     async def __call__(self, wishes: Sequence[Wish]) -> list[GrantedLease]:
         """Grant what may be granted, in no order; the others are refused.
@@ -69,8 +69,7 @@ class ClaimLeases:
             return []
         async with self._transactions.begin() as transaction:
             leases = await transaction.states.claim([self._request(each) for each in wishes])
-        if leases:
-            await self._wake_ups.jobs_changed([each.ref.job_id for each in leases])
+        self._tell_changed([each.ref.job_id for each in leases])
         return [self._granted(each) for each in leases]
 
     def _request(self, wish: Wish) -> ClaimRequest:

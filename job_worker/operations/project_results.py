@@ -25,7 +25,7 @@ What happens when a part fails:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from traceback import extract_tb
 
@@ -46,7 +46,6 @@ from shared.domain.retries import INTERNAL_PROJECTION
 from shared.storage.attempts import HeldAttempt
 from shared.storage.state_changes import Ending
 from shared.storage.transactions import Transaction, Transactions
-from shared.streams.wake_ups import WakeUps
 
 log = structlog.get_logger(__name__)
 
@@ -71,15 +70,16 @@ class ProjectResults:
         transactions: Transactions,
         ends: AttemptEnds,
         projection: Projection,
-        wake_ups: WakeUps,
         *,
         output_bytes_max: int,
+        tell_changed: Callable[[Collection[JobId]], None],
     ) -> None:
+        """Begin; `tell_changed` is called after a commit, and must not hold up those who wait for answers."""
         self._transactions = transactions
         self._ends = ends
         self._projection = projection
-        self._wake_ups = wake_ups
         self._output_bytes_max = output_bytes_max
+        self._tell_changed = tell_changed
 
     async def __call__(self, reports: Sequence[Report]) -> list[ReportAnswer]:
         """Make what the reports say durable, and answer each in its place; idempotent.
@@ -134,7 +134,7 @@ class ProjectResults:
             endings = await self._endings(transaction, batch, held)
             await transaction.states.end_attempts([ending for ending, _ in endings.values()])
         answers |= {lease: answer for lease, (_, answer) in endings.items()}
-        await self._tell([each.lease.job_id for each in batch.reports if each.lease in held])
+        self._tell_changed([each.lease.job_id for each in batch.reports if each.lease in held])
         return [answers[each.lease] for each in batch.reports]
 
     async def _endings(
@@ -206,10 +206,6 @@ class ProjectResults:
             report.lease, end, decision, report_hash=report.content_hash, answer=stored_answer(answer)
         )
         return ending, answer
-
-    async def _tell(self, job_ids: Sequence[JobId]) -> None:
-        if job_ids:
-            await self._wake_ups.jobs_changed(job_ids)
 
 
 def _succeeded(

@@ -7,7 +7,7 @@ committed ever fails because of a hint.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
@@ -84,10 +84,19 @@ class WakeUps:
             message = streams_pb2.CancelsRequested(job_ids=part)
             await self._publish(Channel.CANCELS_REQUESTED, message)
 
-    def listen(self, *channels: Channel, silence: timedelta = SILENCE) -> Hints:
-        """Return the hints of these channels from when it is entered on; see `Hints`."""
+    def listen(
+        self,
+        *channels: Channel,
+        silence: timedelta = SILENCE,
+        heeded: Callable[[], bool] = lambda: True,
+    ) -> Hints:
+        """Return the hints of these channels from when it is entered on; see `Hints`.
+
+        Args:
+            heeded: Whether anybody is interested just now; if not, a hint is not even read.
+        """
         names = {channel_name(self._prefix, each).encode(): each for each in channels}
-        return Hints(self._redis, names, silence=silence, clock=SystemClock())
+        return Hints(self._redis, names, silence=silence, heeded=heeded, clock=SystemClock())
 
     async def _publish(self, channel: Channel, message: Message) -> None:
         try:
@@ -104,11 +113,18 @@ class Hints:
     """
 
     def __init__(
-        self, redis: Redis, channels: Mapping[bytes, Channel], *, silence: timedelta, clock: Clock
+        self,
+        redis: Redis,
+        channels: Mapping[bytes, Channel],
+        *,
+        silence: timedelta,
+        heeded: Callable[[], bool],
+        clock: Clock,
     ) -> None:
         self._redis = redis
         self._channels = channels
         self._silence = silence
+        self._heeded = heeded
         self._clock = clock
         self._backoff = Backoff()
         self._failures = 0
@@ -172,7 +188,7 @@ class Hints:
             self._asked = True
             return None
         self._asked = False
-        if message["type"] != "message":
+        if message["type"] != "message" or not self._heeded():
             return None
         return _hint(self._channels[message["channel"]], message["data"])
 

@@ -92,6 +92,16 @@ async def test_hints_arrive_on_the_channels_that_were_asked_for(wake_ups: WakeUp
         assert await anext(hints) == CancelsRequested(frozenset({cancelled}))
 
 
+async def test_hints_that_nobody_heeds_are_dropped(wake_ups: WakeUps) -> None:
+    unheeded, heeded = JobId(new_id()), JobId(new_id())
+    answers = iter((False, True))
+    async with wake_ups.listen(Channel.JOBS_CHANGED, heeded=lambda: next(answers)) as hints:
+        await wake_ups.jobs_changed([unheeded])
+        await wake_ups.jobs_changed([heeded])
+
+        assert await anext(hints) == JobsChanged(frozenset({heeded}))
+
+
 async def test_a_listener_subscribes_again_when_its_connection_breaks(
     wake_ups: WakeUps, redis: Redis
 ) -> None:
