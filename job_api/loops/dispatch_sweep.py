@@ -15,8 +15,6 @@ log = structlog.get_logger(__name__)
 ROWS_PER_STEP_MAX = 5_000
 """Rows that one transaction takes back: some 50 ms of locks."""
 
-NOW = timedelta(0)
-
 
 class DispatchSweep:
     """All the repair that there is: no start-up step, no journal.
@@ -45,7 +43,7 @@ class DispatchSweep:
             depths = await self._streams.depths(delivered)
             lost = [stream for stream, depth in depths.items() if depth.length is None]
             overdue = [stream for stream, depth in depths.items() if delivered[stream] and _overdue(depth)]
-            count = await transaction.dispatches.put_back(lost, age=NOW, limit=ROWS_PER_STEP_MAX)
+            count = await transaction.dispatches.put_back(lost, limit=ROWS_PER_STEP_MAX)
             count += await transaction.dispatches.put_back(
                 overdue, age=self._unclaimed_age, limit=ROWS_PER_STEP_MAX
             )

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import timedelta
-
 import structlog
 
-from shared.domain.errors import PlatformUnavailable
+from job_api.loops.delivery import DELIVERY_TIME_MAX, delivering
 from shared.storage.transactions import Transactions
 from shared.streams.event_copy import EventCopy
 
@@ -15,9 +12,6 @@ log = structlog.get_logger(__name__)
 
 EVENTS_PER_STEP_MAX = 500
 """Some 200 KB in one command."""
-
-TRANSACTION_SECONDS = 10.0
-"""Longest transaction. Several times the longest wait for Redis (2 s), which it holds row locks through."""
 
 
 class EventDispatcher:
@@ -37,17 +31,14 @@ class EventDispatcher:
         Raises:
             PlatformUnavailable: Postgres or Redis is away; the events stay pending.
         """
-        try:
-            async with asyncio.timeout(TRANSACTION_SECONDS), self._transactions.begin() as transaction:
-                events = await transaction.outgoing.lock_pending(limit=EVENTS_PER_STEP_MAX)
-                if not events:
-                    self._tell(await transaction.outgoing.unknown_types())
-                    return False
-                await transaction.repeatable(ended_after_silence=timedelta(seconds=TRANSACTION_SECONDS))
-                await self._event_copy.append(events)
-                await transaction.outgoing.mark_delivered([each.outbox_id for each in events])
-        except TimeoutError as error:
-            raise PlatformUnavailable("database") from error
+        async with delivering(self._transactions) as transaction:
+            events = await transaction.outgoing.lock_pending(limit=EVENTS_PER_STEP_MAX)
+            if not events:
+                self._tell(await transaction.outgoing.unknown_types())
+                return False
+            await transaction.repeatable(ended_after_silence=DELIVERY_TIME_MAX)
+            await self._event_copy.append(events)
+            await transaction.outgoing.mark_delivered([each.outbox_id for each in events])
         return len(events) == EVENTS_PER_STEP_MAX
 
     def _tell(self, unknown: set[str]) -> None:

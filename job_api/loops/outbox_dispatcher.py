@@ -26,14 +26,12 @@ Dispatchers never wait for each other or for a claim: rows that somebody holds a
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 
 import structlog
 
-from shared.domain.errors import PlatformUnavailable
+from job_api.loops.delivery import DELIVERY_TIME_MAX, delivering
 from shared.domain.identity import JobId, Owner, StreamName
 from shared.storage.delivery_failures import DeliveryFailure
 from shared.storage.dispatches import OWNERS_PER_STREAM_MAX, Dispatch
@@ -54,11 +52,6 @@ ROWS_PER_STEP_MAX = 1_000
 PUT_BACK_MAX = 5_000
 """Rows of lost streams that one transaction takes back; above `MARK_MAX`, so that one pass is enough."""
 
-TRANSACTION_SECONDS = 10.0
-"""Longest transaction. Several times the longest wait for Redis (2 s), which it holds row locks through."""
-
-NOW = timedelta(0)
-
 
 class OutboxDispatcher:
     """Delivers at least once: a crash between append and commit appends the batch again."""
@@ -74,11 +67,8 @@ class OutboxDispatcher:
         Raises:
             PlatformUnavailable: Postgres or Redis is away. What was appended is appended again later.
         """
-        try:
-            async with asyncio.timeout(TRANSACTION_SECONDS), self._transactions.begin() as transaction:
-                return await self._fill(transaction)
-        except TimeoutError as error:
-            raise PlatformUnavailable("database") from error
+        async with delivering(self._transactions) as transaction:
+            return await self._fill(transaction)
 
     async def _fill(self, transaction: Transaction) -> bool:
         owners = await transaction.dispatches.waiting_owners(self._served)
@@ -86,7 +76,7 @@ class OutboxDispatcher:
             self._served.clear()
             return False
         depths = await self._streams.depths(owners)
-        await transaction.repeatable(ended_after_silence=timedelta(seconds=TRANSACTION_SECONDS))
+        await transaction.repeatable(ended_after_silence=DELIVERY_TIME_MAX)
         taken_back = await _take_back(transaction, sorted(_missing(depths)))
         room = _room(depths)
         rows = await transaction.dispatches.lock_due(owners, room)
@@ -124,7 +114,7 @@ async def _take_back(transaction: Transaction, lost: Sequence[StreamName]) -> in
 
     They may be other owners' than those that this pass looks at, so they wait for the next one.
     """
-    count = await transaction.dispatches.put_back(lost, age=NOW, limit=PUT_BACK_MAX)
+    count = await transaction.dispatches.put_back(lost, limit=PUT_BACK_MAX)
     if count:
         log.warning("lease_stream.lost", streams=list(lost), rows=count)
     return count

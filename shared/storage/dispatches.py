@@ -196,7 +196,9 @@ class Dispatches:
         rows = await self._connection.execute(_UNCLAIMED, {"age": age})
         return {row.stream: row.old for row in rows}
 
-    async def put_back(self, streams: Sequence[StreamName], *, age: timedelta, limit: int) -> int:
+    async def put_back(
+        self, streams: Sequence[StreamName], *, limit: int, age: timedelta = timedelta(0)
+    ) -> int:
         """Make up to `limit` delivered rows of these streams pending again if they are at least `age` old.
 
         Returns how many. Rows that a claim holds are skipped.
