@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import sqlalchemy as sa
 import structlog
 from redis.asyncio import Redis
 
-from job_api.loops.dispatch_sweep import NOW, DispatchSweep
+from job_api.loops.dispatch_sweep import DispatchSweep
 from job_api.loops.event_dispatcher import EventDispatcher
 from job_api.loops.outbox_dispatcher import OutboxDispatcher
 from shared.domain.errors import PlatformUnavailable
@@ -139,7 +140,7 @@ async def test_the_sweep_takes_back_what_an_unusable_stream_had(
     job_id = await a_job(transactions)
     await OutboxDispatcher(transactions, streams).step()
     await redis.set(redis_prefix + LEASE_KEY, "something else")
-    await DispatchSweep(transactions, streams, unclaimed_age=NOW).step()
+    await DispatchSweep(transactions, streams, unclaimed_age=timedelta(0)).step()
     assert (await dispatch_row(transactions, job_id)).state == "pending"
 
 
