@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import grpc
 import pytest
 
-from job_api.client import CallFailed, Client, JobId, JobState, errors
+from job_api.client import CallFailed, Client, JobId, JobState, Target, errors
 from shared.domain.errors import BatonError
 from shared.gen.baton.v1 import job_control_pb2 as pb
+from shared.gen.baton.v1 import job_pb2
 from tests.support.scripted_control import JOB, a_job, answer, fail, refuse, scripted_control
 
 JOB_ID = JobId(UUID(JOB))
@@ -177,6 +178,31 @@ def test_a_key_of_the_caller_is_sent_as_it_is_and_so_is_json_text() -> None:
     assert request.idempotency_key == "order-4711"
     assert request.input == b'{ "b":1, "a":2 }'
     assert request.overrides.HasField("priority")
+
+
+def test_what_a_caller_says_about_a_job_is_sent() -> None:
+    run_time = datetime(2030, 1, 1, tzinfo=UTC)
+    with scripted_control() as control:
+        call = control.calling(
+            lambda client: client.create_job(
+                "synthetic",
+                b"{}",
+                target=Target(type="document", id="d1"),
+                labels={"course": "biology"},
+                run_time=run_time,
+                start_by_time=run_time + timedelta(hours=1),
+                owner="ada",
+            )
+        )
+        request, rpc = control.asked("CreateJob")
+        answer(rpc, pb.CreateJobResponse(job=a_job()))
+        call.result()
+
+    assert request.target == job_pb2.Target(type="document", id="d1")
+    assert dict(request.labels) == {"course": "biology"}
+    assert request.run_time.ToDatetime(UTC) == run_time
+    assert request.start_by_time.ToDatetime(UTC) == run_time + timedelta(hours=1)
+    assert request.owner == "ada"
 
 
 def test_a_cancel_is_tried_again_for_it_is_idempotent() -> None:
