@@ -86,14 +86,14 @@ _DEPARTURES_IDLE = timedelta(seconds=1)
 
 async def run(settings: WorkerSettings) -> int:
     """Serve until told to stop; returns the exit code."""
-    async with running(settings):
+    async with service(settings):
         await until_signalled()
     return 0
 
 
 @asynccontextmanager
-async def running(settings: WorkerSettings) -> AsyncIterator[str]:
-    """Serve inside the block, and yield the address.
+async def service(settings: WorkerSettings) -> AsyncIterator[OpenServer]:
+    """Serve inside the block; at its end drain and stop, then the loops, then the connections.
 
     Raises:
         StartupFault: It can't serve as it is set up.
@@ -131,7 +131,7 @@ async def running(settings: WorkerSettings) -> AsyncIterator[str]:
             background(*_loops(settings, parts, hints, pulse)),
             serving(opened, grace=grace, drain=parts.reception.drain),
         ):
-            yield opened.address
+            yield opened
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import grpc
 import sqlalchemy as sa
 
 from job_api.loops.outbox_dispatcher import OutboxDispatcher
-from job_worker.app import running
+from job_worker import app
 from job_worker.settings import SessionSettings, WorkerSettings
 from shared.domain.events import JobEvent
 from shared.domain.identity import JobId, Owner, UploadId
@@ -168,12 +168,14 @@ async def execution_running(
     async with (
         open_engine(values.pop("callers_database_url", database_url), pool_size=5) as engine,
         open_redis(values.pop("callers_redis_url", redis_url)) as redis,
-        running(WorkerSettings(**values)) as address,
-        grpc.aio.insecure_channel(address, options=channel_options(message_bytes_max=64 << 20)) as channel,
+        app.service(WorkerSettings(**values)) as opened,
+        grpc.aio.insecure_channel(
+            opened.address, options=channel_options(message_bytes_max=64 << 20)
+        ) as channel,
         AsyncExitStack() as executors,
     ):
         yield Execution(
-            address,
+            opened.address,
             pb_grpc.ExecutionServiceStub(channel),
             Transactions(engine),
             LeaseStreams(redis, prefix=redis_prefix),

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from job_worker.app import running
+from job_worker.app import service
 from job_worker.settings import WorkerSettings
 from shared.domain.jobs import JobState
 from shared.gen.baton.v1 import execution_service_pb2 as pb
@@ -255,11 +255,11 @@ async def test_a_definition_without_its_projector_keeps_the_service_from_startin
         job_modules=("tests.support.drill_jobs", "tests.support.nowhere"),
     )
     with pytest.raises(Exception, match="nowhere"):
-        async with running(settings):
+        async with service(settings):
             raise AssertionError("it started")
 
     with pytest.raises(StartupFault) as caught:
-        async with running(settings.model_copy(update={"job_modules": ("tests.support.drill_jobs",)})):
+        async with service(settings.model_copy(update={"job_modules": ("tests.support.drill_jobs",)})):
             raise AssertionError("it started")
     assert caught.value.faults == (
         "job type 'async_drill': there is no projector 'none'",
