@@ -54,7 +54,7 @@ async def run_to_end(job: RunnableJob, work: Work, context: JobContext, threads:
         if context.cancelled:
             raise
         return _crashed(work, "a task of the handler was cancelled from inside")
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises ends its attempt only
+    except BaseException as error:  # noqa: BLE001 - whatever a handler raises ends its attempt only
         return _raised(job, work, context, error)
 
 

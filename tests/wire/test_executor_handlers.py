@@ -31,6 +31,8 @@ async def end_of(lease: pb.Lease, **settings: object) -> pb.Report:
     [
         ("crash", "INTERNAL_HANDLER", "the handler failed"),
         ("exit", "INTERNAL_HANDLER", "the handler failed"),
+        ("raise something else", "INTERNAL_HANDLER", "the handler failed"),
+        ("interrupt", "INTERNAL_HANDLER", "the handler failed"),
         ("stop itself", "INTERNAL_HANDLER", "the handler failed"),
         ("fail without a code", "INTERNAL_HANDLER", "the handler failed"),
         ("fail", "PROVIDER_RATE_LIMIT", "come back later"),

@@ -42,6 +42,18 @@ async def _exit(context: JobContext, given: Drill) -> Answer:
     raise SystemExit(3)
 
 
+class _Unforeseen(BaseException):
+    """Not even an `Exception`."""
+
+
+async def _raise_something_else(context: JobContext, given: Drill) -> Answer:
+    raise _Unforeseen
+
+
+async def _interrupt(context: JobContext, given: Drill) -> Answer:
+    raise KeyboardInterrupt
+
+
 async def _answer_nonsense(context: JobContext, given: Drill) -> Answer:
     return Answer.model_construct(text=5, number="five")  # type: ignore[arg-type]
 
@@ -118,6 +130,8 @@ ASYNC: Mapping[str, Callable[[JobContext, Drill], Awaitable[Answer]]] = {
     "fail without a code": _fail_without_a_code,
     "stop itself": _stop_itself,
     "exit": _exit,
+    "raise something else": _raise_something_else,
+    "interrupt": _interrupt,
     "answer nonsense": _answer_nonsense,
     "build nonsense": _build_nonsense,
     "answer too much": _answer_too_much,
