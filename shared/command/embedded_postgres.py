@@ -28,6 +28,7 @@ _SETTINGS = MappingProxyType(
         "max_connections": "100",  # three processes with pools of about 20, and room for people
         "shared_buffers": "128MB",  # the default; a development machine has other things to keep in memory
         "max_parallel_workers_per_gather": "0",  # small statements only, and containers have little /dev/shm
+        "autovacuum_naptime": "10s",  # in a minute of load a hundred thousand rows are dead
         "jit": "off",  # costs more than it saves on small statements
         "timezone": "UTC",
         "log_timezone": "UTC",

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from shared.domain.attempts import AttemptEnd, AttemptOutcome
 from shared.storage import dispatches, events, state_statements
 from shared.storage.transactions import Transaction, Transactions
-from tests.support.storage import STREAM, a_session, new_job, opened
+from tests.support.storage import STREAM, a_session, claim, claim_request, ending, new_job, opened
 
 BACKLOG = 3_000
 
@@ -68,6 +69,25 @@ async def test_a_claim_goes_by_keys_alone(database_url: str) -> None:
             text = await plan(transaction, state_statements.CLAIM, parameters)
         for table in ("jobs", "outbox", "snapshots"):
             assert f"Seq Scan on {table}" not in text
+
+
+async def test_a_claim_and_an_end_rewrite_jobs_on_their_own_pages(database_url: str) -> None:
+    """So no index of jobs is written again, and what is dead is cleared away by whoever looks next."""
+    written = sa.text("""
+        select pg_stat_get_xact_tuples_updated('jobs'::regclass) as rows,
+            pg_stat_get_xact_tuples_hot_updated('jobs'::regclass) as on_their_pages""")
+    async with opened(database_url, pool_size=1) as transactions:
+        job_ids = (await a_backlog(transactions))[:50]
+        session = await a_session(transactions)
+        leases = await claim(transactions, *(claim_request(session, each) for each in job_ids))
+        success = AttemptEnd(AttemptOutcome.SUCCEEDED)
+        async with transactions.begin() as transaction:
+            ends = [await ending(transaction, each.ref, success) for each in leases]
+            await transaction.states.end_attempts(ends)
+            # Counted since the connection last told the server's statistics, which takes it a second.
+            counts = (await transaction.connection.execute(written)).one()
+    assert counts.rows >= 50
+    assert counts.on_their_pages == counts.rows
 
 
 async def test_watchers_read_events_by_key(database_url: str) -> None:

@@ -64,7 +64,7 @@ _UPGRADE = (
         output_hash text not null default '',
         artifact_count integer not null default 0,
         event_count bigint not null
-    ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02)
+    ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02)
     """,
     "create index jobs_by_owner on jobs (owner, create_time desc, job_id desc)",
     "create index jobs_by_create_time on jobs (create_time desc, job_id desc)",

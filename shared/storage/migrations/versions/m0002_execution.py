@@ -1,6 +1,7 @@
 """What jobs need to run: outbox, sessions, leases, attempts, events, artifacts.
 
-Columns that heartbeats touch are in no index, so that a heartbeat stays on its page.
+Columns that heartbeats touch are in no index, so that a heartbeat stays on its page. Of the outbox and of
+leases nearly every row is dead soon, whatever the number of those that are not: they are vacuumed by count.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _UPGRADE = (
         start_by_time timestamptz,
         check (event_type <> 'job.dispatch'
             or num_nonnulls(stream, owner, priority, attempt) = 4)
-    ) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0)
+    ) with (
+        autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+        autovacuum_vacuum_cost_delay = 0)
     """,
     """
     create index outbox_dispatches_pending on outbox (stream, owner, priority, available_time, outbox_id)
@@ -79,7 +82,10 @@ _UPGRADE = (
         grace_seconds double precision not null,
         progress smallint not null default 0,
         progress_message text not null default ''
-    ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0)
+    ) with (
+        fillfactor = 50,
+        autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+        autovacuum_vacuum_cost_delay = 0)
     """,
     "create index leases_by_incarnation on leases (incarnation_id)",
     """
