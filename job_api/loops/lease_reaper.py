@@ -21,17 +21,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from datetime import timedelta
 
 import structlog
 
 from shared.catalog.catalog import Catalog
 from shared.domain.attempts import AttemptEnd, AttemptOutcome, decide
-from shared.domain.errors import UnknownJobType
-from shared.domain.identity import JobType
 from shared.domain.jobs import JobError
 from shared.domain.leases import PULSE_TOLERANCE
-from shared.domain.retries import EXECUTOR_LOST, TIMEOUT, Backoff, RetryPolicy
+from shared.domain.retries import EXECUTOR_LOST, TIMEOUT
 from shared.runtime.loops import Uniform
 from shared.storage.attempts import OverdueAttempt
 from shared.storage.state_changes import Ending
@@ -42,9 +39,6 @@ log = structlog.get_logger(__name__)
 
 ATTEMPTS_PER_STEP_MAX = 200
 """Attempts that one transaction ends: some 50 ms of locks; a dead executor's leases take a step or two."""
-
-UNKNOWN_TYPE_POLICY = RetryPolicy(max_retries=2, backoff=Backoff(base=timedelta(seconds=5)))
-"""For types that only a newer or older replica knows; what background queues do by default."""
 
 
 class LeaseReaper:
@@ -88,15 +82,9 @@ class LeaseReaper:
     def _ending(self, overdue: OverdueAttempt) -> Ending:
         end = _end(overdue)
         held = overdue.held
-        decision = decide(end, held.standing, self._policy(held.job_type), uniform=self._uniform())
+        policy = self._catalog.retry_policy_of(held.job_type)
+        decision = decide(end, held.standing, policy, uniform=self._uniform())
         return Ending(held.lease, end, decision)
-
-    def _policy(self, job_type: JobType) -> RetryPolicy:
-        try:
-            return self._catalog.retry_policy(self._catalog.definition(job_type))
-        except UnknownJobType:
-            log.warning("job_type.unknown", job_type=job_type)
-            return UNKNOWN_TYPE_POLICY
 
 
 def _end(overdue: OverdueAttempt) -> AttemptEnd:

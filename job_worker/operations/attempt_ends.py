@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import random
-from datetime import timedelta
 from typing import assert_never
 
 from job_worker.operations.reports import End, Failure, GiveBack, GiveBackReason, ReportOutcome, Stopped
 from shared.catalog.catalog import Catalog
 from shared.domain.attempts import AttemptEnd, AttemptOutcome, Finish, TryAgain, decide
-from shared.domain.errors import UnknownJobType
-from shared.domain.identity import JobType
 from shared.domain.jobs import JobChange, JobError
-from shared.domain.retries import EXECUTOR_LOST, TIMEOUT, Backoff, RetryPolicy
+from shared.domain.retries import EXECUTOR_LOST, TIMEOUT
 from shared.storage.attempts import HeldAttempt
 from shared.storage.state_changes import Ending
-
-_NO_LONGER_DEFINED = RetryPolicy(max_retries=0, backoff=Backoff(timedelta(seconds=5)))
-"""For jobs of a type that was taken out of the catalog while they ran."""
 
 
 class AttemptEnds:
@@ -28,18 +22,14 @@ class AttemptEnds:
 
     def decide(self, held: HeldAttempt, end: AttemptEnd) -> TryAgain | Finish:
         """Decide what follows; a cancel that was requested makes every end a cancelled one."""
-        return decide(end, held.standing, self._policy(held.job_type), uniform=random.random())
+        return decide(
+            end, held.standing, self._catalog.retry_policy_of(held.job_type), uniform=random.random()
+        )
 
     def given_back(self, held: HeldAttempt) -> Ending:
         """End an attempt that nobody works on, through no fault of its own."""
         end = effective(AttemptEnd(AttemptOutcome.GIVEN_BACK), held)
         return Ending(held.lease, end, self.decide(held, end))
-
-    def _policy(self, job_type: JobType) -> RetryPolicy:
-        try:
-            return self._catalog.retry_policy(self._catalog.definition(job_type))
-        except UnknownJobType:
-            return _NO_LONGER_DEFINED
 
 
 def effective(end: AttemptEnd, held: HeldAttempt) -> AttemptEnd:

@@ -18,12 +18,16 @@ from shared.domain.errors import UnknownJobType
 from shared.domain.identity import JobType, QueueName
 from shared.domain.leases import LeaseTerms
 from shared.domain.queues import Queue
-from shared.domain.retries import RetryPolicy
+from shared.domain.retries import Backoff, RetryPolicy
 
 SHIPPED_MODULE = "shared.catalog.shipped"
 """The engine's own job types are found like a user's."""
 
 _NO_QUEUES: Mapping[str, QueueOverride] = MappingProxyType({})
+
+
+UNKNOWN_TYPE_POLICY = RetryPolicy(max_retries=2, backoff=Backoff(base=timedelta(seconds=5)))
+"""For running jobs of a type that only an older or newer replica knows; as background queues do."""
 
 
 class CatalogFault(Exception):
@@ -98,6 +102,13 @@ class Catalog:
             losses_max=definition.limits.losses,
             life_max=definition.limits.life,
         )
+
+    def retry_policy_of(self, job_type: JobType) -> RetryPolicy:
+        """The same by name; `UNKNOWN_TYPE_POLICY` for a type that is not in this catalog."""
+        try:
+            return self.retry_policy(self.definition(job_type))
+        except UnknownJobType:
+            return UNKNOWN_TYPE_POLICY
 
     def lease_terms(self, definition: JobDefinition) -> LeaseTerms:
         """Return how long leases, runs and graces of a job type are."""

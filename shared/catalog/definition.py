@@ -144,6 +144,10 @@ def faults_of(definition: JobDefinition) -> Iterator[str]:
             definition.redacted_output_fields <= definition.output_model.model_fields.keys()
         ),
         "limits must be positive": _limits_positive(definition.limits),
+        "limits on leases at once and per second are not enforced yet": _unlimited(definition.limits),
+        "content_safety_check and piece_filter are not done yet": not (
+            definition.content_safety_check or definition.piece_filter
+        ),
     }
     return (
         f"job type {definition.job_type!r}: {sentence}" for sentence, holds in checks.items() if not holds
@@ -160,6 +164,10 @@ def _shortest_wait(definition: JobDefinition) -> timedelta:
 
 def _refuses_extra(model: type[BaseModel]) -> bool:
     return model.model_config.get("extra") == "forbid"
+
+
+def _unlimited(limits: Limits) -> bool:
+    return (limits.at_once, limits.at_once_per_owner, limits.per_second) == (None, None, None)
 
 
 def _limits_positive(limits: Limits) -> bool:
