@@ -21,9 +21,7 @@ def forged(place: object, value: object) -> str:
     return base64.urlsafe_b64encode(digest + body).decode().rstrip("=")
 
 
-@pytest.mark.parametrize(
-    "value", [0, 7, "text", ["2026-01-01", "x"], [1, 2, 3], {"a": [None]}]
-)
+@pytest.mark.parametrize("value", [0, 7, "text", ["2026-01-01", "x"], [1, 2, 3], {"a": [None]}])
 def test_what_was_sealed_comes_out_again(value: object) -> None:
     assert opaque.unseal(PLACE, opaque.seal(PLACE, value)) == value
 
