@@ -51,7 +51,7 @@ def machine(postgres_server: PostgresServer, valkey_server: ValkeyServer) -> Ite
 
 
 def test_the_core_does_what_its_model_says(machine: type[CoreMachine]) -> None:
-    run_state_machine_as_test(machine, settings=settings(PLAIN, max_examples=60, derandomize=True))
+    run_state_machine_as_test(machine, settings=settings(PLAIN, max_examples=40, derandomize=True))
 
 
 @pytest.mark.prove

@@ -37,6 +37,8 @@ LAST = IncarnationId(UUID(int=3 << 64))
 SPANS = [timedelta(seconds=each) for each in (0.2, 0.5, 1, 4, 11, 29, 31, 46, 120)]
 LOOPS = ["dispatch_and_crash", "sweep", "take_over", "pulse", "reap", "sweep_start_by"]
 BACK, REPORTS = st.integers(0, 11), st.sampled_from(Report)
+TIMES = st.sampled_from([1, 2, 3, 3, 4])
+PAST = st.tuples(REPORTS, TIMES)
 SOME = st.lists(BACK, min_size=1, max_size=4)
 
 
@@ -50,9 +52,13 @@ class CoreMachine(CoreComparison):
         self._sessions: list[Session] = []
         self._leases: list[LeaseRef] = []
 
-    @initialize()
-    def open_first_session(self) -> None:
+    @initialize(count=st.sampled_from([2, 4]), reports=st.lists(PAST, min_size=1, max_size=3))
+    def begin_in_the_midst(self, count: int, reports: list[tuple[Report, int]]) -> None:
+        """There are jobs, and some have a past."""
         self._hello(INCARNATIONS[0], [])
+        self.create(count, "a", 50, None, None)
+        for report, times in reports:
+            self.run_some(report, times, SPANS[3], False)
 
     @rule(
         count=st.sampled_from([1, 1, 1, 1, 2, 2, 3, 10]),
@@ -96,7 +102,6 @@ class CoreMachine(CoreComparison):
                 self._model.create(job_id, stream=STREAMS[1], run_time=None, start_by=None)
                 self._jobs.append(job_id)
 
-    @precondition(lambda self: self._jobs)
     @rule(back=BACK)
     def cancel(self, back: int) -> None:
         self._cancel(_back(self._jobs, back))
@@ -142,8 +147,13 @@ class CoreMachine(CoreComparison):
     def take(self, room: int) -> None:
         self._entries += self._run(self._core.take("worker", room))
 
-    def take_over(self) -> None:
-        self._entries += self._run(self._core.take_over("other worker"))
+    def take_over(self) -> list[LeaseRef]:
+        """Claim and settle what workers took and did not settle: nothing else makes room for other work."""
+        entries = self._run(self._core.take_over("other worker"))
+        self._entries += entries
+        leases = self._claim(self._sessions[-1], entries)
+        self._run(self._core.streams.settle(entries))
+        return leases
 
     @precondition(lambda self: self._entries)
     @rule(back=BACK, some=SOME, settled=st.booleans())
@@ -172,21 +182,17 @@ class CoreMachine(CoreComparison):
         self.advance(wait)
         self._claim(_back(self._sessions, back), entries)
 
-    @precondition(lambda self: self._jobs)
-    @rule(
-        back=BACK,
-        report=REPORTS,
-        times=st.integers(1, 4),
-        wait=st.sampled_from(SPANS[3:]),
-        cancel=st.booleans(),
-    )
-    def run_some(self, back: int, report: Report, times: int, wait: timedelta, cancel: bool) -> None:
+    @rule(report=REPORTS, times=TIMES, wait=st.sampled_from(SPANS[3:]), cancel=st.booleans())
+    def run_some(self, report: Report, times: int, wait: timedelta, cancel: bool) -> None:
         """Whole attempts, so that jobs come to their later ones; then old tokens while another one runs."""
+        self._hello(INCARNATIONS[0], unique_by_job(self._leases[::-1]))
+        self.take_over()
         for _ in range(times):
-            leases = self._lease(back, 3)
+            leases = self._lease(0, 3)
             self._report(leases, [report] * len(leases))
             self.advance(wait)
-        stale = [each for each in leases if each.job_id in {new.job_id for new in self._lease(back, 3)}]
+        leased_again = {each.job_id for each in self._lease(0, 3)}
+        stale = [each for each in leases if each.job_id in leased_again]
         for each in stale if cancel else ():
             self._cancel(each.job_id)
         assert set(self._run(self._core.heartbeat(stale)).lost) == set(stale)
@@ -280,10 +286,7 @@ class CoreMachine(CoreComparison):
         self.sweep()
         self._hello(LAST, [])
         for _ in range(len(self._model.jobs) // MARK + 1):
-            left = self._run(self._core.take_over("last worker"))
-            leases = self._claim(self._sessions[-1], left)
-            self._run(self._core.streams.settle(left))
-            leases += self._lease(0, 20)
+            leases = self.take_over() + self._lease(0, 20)
             self._report(leases, [Report.SUCCESS] * len(leases))
         self.both_tell_the_same()
 
