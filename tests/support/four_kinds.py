@@ -24,9 +24,11 @@ def four_kinds(act: Act, *, scopes: dict[str, str] | None = None) -> Service:
     """Build the service; its streams send `b"first"`, and then what `act` returns, as all methods do."""
 
     async def once(request: Any, context: Context) -> bytes:
+        await _taken(request)
         return await act(context)
 
     async def stream(request: Any, context: Context) -> AsyncIterator[bytes]:
+        await _taken(request)
         yield b"first"
         yield await act(context)
 
@@ -46,6 +48,15 @@ def four_kinds(act: Act, *, scopes: dict[str, str] | None = None) -> Service:
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(NAME, handlers),))
 
     return Service(NAME, add_to, dict.fromkeys(handlers, JOBS_READ) if scopes is None else scopes)
+
+
+async def _taken(request: Any) -> None:
+    """Read a stream of requests to its end: a client that still writes when its call is ended may read
+    INTERNAL from its own library instead of the status.
+    """
+    if hasattr(request, "__aiter__"):
+        async for _ in request:
+            pass
 
 
 @dataclass(frozen=True)
