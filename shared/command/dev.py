@@ -9,15 +9,20 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
+
+from pydantic import SecretStr
 
 from shared.command import data_directory, embedded_postgres, embedded_valkey
 from shared.command.data_directory import LOOPBACK, DataDirectory
 from shared.command.embedded_postgres import EmbeddedServer
 from shared.command.launcher import launched
 from shared.command.process_spec import ProcessSpec, accepts_connections, made
-from shared.command.supervised import last_line
+from shared.command.supervised import last_words
 from shared.command.supervisor import Supervisor
+from shared.domain.scopes import JOBS_EXECUTE
+from shared.runtime.clock import SystemClock
 from shared.runtime.faults import StartupFault
 from shared.runtime.processes import until_signalled
 from shared.runtime.settings import ProcessSettings
@@ -30,15 +35,20 @@ _SERVICE_GRACE_SECONDS = 20.0
 _EXECUTOR_GRACE_SECONDS = 20.0
 """An executor finishes what it can and gives the rest back."""
 
+_TOKEN_LIFETIME = timedelta(days=30)
+"""Longer than a stack on a developer's machine runs; its executors can't get another one."""
+
 _EXECUTOR_READY_SECONDS = 120.0
 """Many executors that start together on one machine wait for its processor."""
 
 
 class DevSettings(ProcessSettings):
-    """Real servers to use; what is not set is started here."""
+    """Real servers to use, of which those that are not set are started here; and who may call."""
 
     database_url: str | None = None
     redis_url: str | None = None
+    token_secret: SecretStr | None = None
+    token: SecretStr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +119,16 @@ class _Stack:
         await _migrate(self._directory, servers)
         await self._start(_service("api", {**servers, "BATON_CONTROL_ADDRESS": control}, control))
         await self._start(_service("worker", {**servers, "BATON_EXECUTION_ADDRESS": execution}, execution))
+        token = _executor_token(self._settings)
         await self._start(
             *(
-                _executor(number, execution, self._directory.path / f"executor-{number}.ready")
+                _executor(number, execution, self._directory.path / f"executor-{number}.ready", token)
                 for number in range(1, self._options.executors + 1)
             )
         )
         _say_ready(control, self._directory.path)
+        if self._settings.token_secret is not None:
+            say("callers need a token: one that BATON_TOKEN_SECRET signs (HS256), in BATON_TOKEN")
 
     async def _servers(self) -> tuple[str, str]:
         """Return the URLs of Postgres and Redis, and start those that were not given."""
@@ -141,12 +154,13 @@ async def _migrate(directory: DataDirectory, servers: dict[str, str]) -> None:
     spec = ProcessSpec("migrate", (*_BATON, "migrate"), environment=dict(servers))
     log_path = directory.path / "logs" / "migrate.log"
     with log_path.open("ab") as output:
+        begin = output.tell()
         process = await asyncio.create_subprocess_exec(
             *launched(spec.argv), env=spec.full_environment(), stdout=output, stderr=output
         )
         exit_code = await process.wait()
     if exit_code != 0:
-        raise StartupFault(f"migrate: {last_line(log_path)}")
+        raise StartupFault([f"migrate: {each}" for each in last_words(log_path, begin)])
 
 
 _BATON = (sys.executable, "-m", "shared.command.main")
@@ -164,7 +178,22 @@ def _service(name: str, environment: dict[str, str], address: str) -> ProcessSpe
     )
 
 
-def _executor(number: int, execution_address: str, ready_file: Path) -> ProcessSpec:
+def _executor_token(settings: DevSettings) -> str | None:
+    """Make the token that executors show; None where none is asked for, or one was given for them."""
+    if settings.token_secret is None or settings.token:
+        return None
+    from shared.rpc.identity import signed_token
+
+    return signed_token(
+        settings.token_secret.get_secret_value(),
+        subject="dev-executor",
+        scopes={JOBS_EXECUTE},
+        now=SystemClock().now(),
+        lifetime=_TOKEN_LIFETIME,
+    )
+
+
+def _executor(number: int, execution_address: str, ready_file: Path, token: str | None) -> ProcessSpec:
     ready_file.unlink(missing_ok=True)  # of an executor that was killed
     return ProcessSpec(
         f"executor-{number}",
@@ -175,6 +204,8 @@ def _executor(number: int, execution_address: str, ready_file: Path) -> ProcessS
             "BATON_READY_FILE": str(ready_file),
             "BATON_DATABASE_URL": None,
             "BATON_REDIS_URL": None,
+            "BATON_TOKEN_SECRET": None,
+            **({} if token is None else {"BATON_TOKEN": token}),
         },
         grace_seconds=_EXECUTOR_GRACE_SECONDS,
         ready=made(ready_file),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,6 +28,9 @@ _STEADY_AFTER = timedelta(seconds=10)
 """A process that lived so long has started well: the next wait is the shortest again."""
 
 _READY_POLL = timedelta(seconds=0.05)
+
+_FAULT = "baton: "
+"""How a line begins that says why a process can't start."""
 
 _LOG_BYTES_MAX = 16 << 20
 """A log that is longer when its process starts is set aside, and replaces the one set aside before."""
@@ -59,6 +63,7 @@ class Supervised:
         self._changed = changed
         self._process: asyncio.subprocess.Process | None = None
         self._exit_code: int | None = None
+        self._log_begin = 0
         self._restarts = 0
         self._stopping = False
         self._keeping = asyncio.create_task(self._keep_alive(), name=f"supervise {spec.name}")
@@ -79,11 +84,13 @@ class Supervised:
             if self._keeping.done():
                 self._keeping.result()
             if self._exit_code == EXIT_FAULT:
-                raise StartupFault(f"{self._spec.name}: {last_line(self._log_path)}")
+                words = last_words(self._log_path, self._log_begin)
+                raise StartupFault([f"{self._spec.name}: {each}" for each in words])
             if self._clock.monotonic() > deadline:
                 raise StartupFault(
                     f"{self._spec.name} is not ready after {self._spec.ready_seconds:.0f} s; "
-                    f"the last line of {self._log_path}: {last_line(self._log_path)}"
+                    f"the last line of {self._log_path}: "
+                    f"{last_words(self._log_path, self._log_begin)[-1]}"
                 )
             await self._clock.sleep(_READY_POLL)
 
@@ -117,6 +124,7 @@ class Supervised:
 
     async def _live_once(self) -> None:
         with _log_file(self._log_path) as output:
+            self._log_begin = output.tell()
             process = await asyncio.create_subprocess_exec(
                 *self._spec.command(),
                 env=self._spec.full_environment(),
@@ -156,9 +164,16 @@ def restart_wait(last: timedelta | None, *, lived: timedelta) -> timedelta:
     return min(last * 2, _RESTART_WAIT_MAX)
 
 
-def last_line(log_path: Path) -> str:
-    lines = log_path.read_text(errors="replace").strip().splitlines() if log_path.exists() else []
-    return lines[-1].removeprefix("baton: ") if lines else "it said nothing"
+def last_words(log_path: Path, begin: int = 0) -> list[str]:
+    """Return the faults that a process told at its end, or else its last line; never empty.
+
+    Args:
+        begin: Where in the log its life begins, in bytes.
+    """
+    text = log_path.read_bytes()[begin:].decode(errors="replace") if log_path.exists() else ""
+    lines = text.strip().splitlines()
+    faults = list(takewhile(lambda line: line.startswith(_FAULT), reversed(lines)))[::-1] or lines[-1:]
+    return [each.removeprefix(_FAULT) for each in faults] or ["it said nothing"]
 
 
 def _log_file(path: Path) -> BinaryIO:

@@ -30,10 +30,36 @@ def test_a_stack_is_ready_once_every_executor_has_a_session(tmp_path: Path) -> N
     assert list(directory.glob("*.ready")) == []
 
 
-def test_a_stack_whose_executor_cannot_start_says_why_instead(tmp_path: Path) -> None:
-    settings = {**stack.SHORT_TIMES, "BATON_SERVE_QUEUES": "no_such_queue"}
+SECRET = "a secret of this test, at least 32 bytes"
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"BATON_SERVE_QUEUES": "no_such_queue"}, r"executor-1: .*no_such_queue"),
+        (
+            {"BATON_JOB_MODULES": "tests.support.projected_jobs"},
+            r"executor-1: job type 'projected' has no handler",
+        ),
+        ({"BATON_TOKEN_SECRET": SECRET, "BATON_TOKEN": "wrong"}, r"executor-1: .* refuses this executor"),
+    ],
+    ids=["unknown queue", "no handlers", "wrong token"],
+)
+def test_a_stack_whose_executor_cannot_start_says_why_instead(
+    tmp_path: Path, settings: dict[str, str], sentence: str
+) -> None:
     with (
-        pytest.raises(AssertionError, match=r"executor-1: .*no_such_queue"),
-        stack.running(tmp_path / "stack", environment=settings),
+        pytest.raises(AssertionError, match=sentence),
+        stack.running(tmp_path / "stack", environment={**stack.SHORT_TIMES, **settings}),
     ):
         pass
+
+
+def test_a_stack_with_a_secret_signs_its_executors_token_and_says_that_callers_need_one(
+    tmp_path: Path,
+) -> None:
+    settings = {**stack.SHORT_TIMES, "BATON_TOKEN_SECRET": SECRET}
+    with stack.running(tmp_path / "stack", environment=settings) as engine:
+        sessions = asyncio.run(count(engine.database_url, "select count(*) from executor_sessions"))
+    assert sessions == 1
+    assert "callers need a token" in engine.output

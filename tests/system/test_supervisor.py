@@ -155,6 +155,16 @@ async def test_a_process_that_says_starting_is_no_use_is_reported_with_its_words
             await supervisor.start(refusing)
 
 
+async def test_all_faults_of_the_last_start_are_told_and_none_of_an_earlier_one(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "refusing.log").write_text("baton: a fault of yesterday\n")
+    refusing = python("refusing", r"print('baton: one\nbaton: two'); raise SystemExit(2)", ready=_never)
+    async with Supervisor(tmp_path) as supervisor:
+        with pytest.raises(StartupFault) as caught:
+            await supervisor.start(refusing)
+    assert caught.value.faults == ("refusing: one", "refusing: two")
+
+
 async def test_a_process_that_does_not_get_ready_is_a_fault(tmp_path: Path) -> None:
     async with Supervisor(tmp_path) as supervisor:
         with pytest.raises(StartupFault, match="slow is not ready after 0 s"):

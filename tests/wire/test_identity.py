@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc
 import jwt
 import pytest
 
-from shared.domain.errors import PermissionDenied
+from shared.domain.errors import PermissionDenied, Unauthenticated
 from shared.domain.scopes import ALL_SCOPES
 from shared.rpc.calls import Context
 from shared.rpc.channel import call_metadata
-from shared.rpc.identity import current_caller, shared_secret
+from shared.rpc.identity import Caller, current_caller, shared_secret, signed_token
 from shared.rpc.status import rich_status
 from shared.runtime.faults import StartupFault
 from tests.support.four_kinds import KINDS, running
@@ -144,3 +145,15 @@ def test_a_secret_that_could_be_found_by_trying_is_refused() -> None:
 def test_no_one_calls_where_no_call_is_served() -> None:
     with pytest.raises(LookupError):
         current_caller()
+
+
+async def test_a_token_that_the_engine_signed_itself_is_let_through_until_it_expires() -> None:
+    now, lifetime = datetime.now(UTC), timedelta(days=1)
+    fresh = signed_token(SECRET, subject="me", scopes={"jobs.execute"}, now=now, lifetime=lifetime)
+    old = signed_token(
+        SECRET, subject="me", scopes={"jobs.execute"}, now=now - 2 * lifetime, lifetime=lifetime
+    )
+
+    assert VERIFY(fresh) == Caller("me", frozenset({"jobs.execute"}))
+    with pytest.raises(Unauthenticated, match="expired"):
+        VERIFY(old)
