@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RedisDsn, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
@@ -83,8 +83,10 @@ def load(settings_class: type[S]) -> S:
     try:
         return settings_class()
     except ValidationError as error:
-        known = list(variables(settings_class))
-        faults = [_sentence(detail, known) for detail in error.errors(include_url=False, include_input=False)]
+        faults = [
+            _sentence(detail, settings_class)
+            for detail in error.errors(include_url=False, include_input=False)
+        ]
     except SettingsError as error:
         faults = [_broken_json(error)]
     raise SettingsFault(faults)
@@ -108,13 +110,24 @@ def near_misses(settings_class: type[ProcessSettings]) -> Mapping[str, str]:
     }
 
 
-def variables(model: type[BaseModel], prefix: str = PREFIX) -> Iterator[str]:
-    """Yield the name of every variable that the model reads, groups and their members included."""
+def variables(model: type[BaseModel], prefix: str = PREFIX, *, key: str = "") -> Iterator[str]:
+    """Yield the name of every variable that the model reads, groups and their members included.
+
+    Args:
+        key: Stands in the names of members of groups that are kept by key, as the DRILL in
+            `BATON_QUEUES__DRILL__AT_ONCE`; left out if it is empty.
+    """
     for field_name, field in model.model_fields.items():
         name = prefix + field_name.upper()
         yield name
+        by_key = key + DELIMITER if key and _is_mapping(field.annotation) else ""
         for group in _groups(field.annotation):
-            yield from variables(group, name + DELIMITER)
+            yield from variables(group, name + DELIMITER + by_key)
+
+
+def _is_mapping(annotation: Any) -> bool:
+    kind = get_origin(annotation)
+    return isinstance(kind, type) and issubclass(kind, Mapping)
 
 
 def _groups(annotation: Any) -> list[type[BaseModel]]:
@@ -127,12 +140,14 @@ def _is_known(name: str, known: Sequence[str]) -> bool:
     return name in known or any(name.startswith(each + DELIMITER) for each in known)
 
 
-def _sentence(detail: Any, known: Sequence[str]) -> str:
+def _sentence(detail: Any, settings_class: type[ProcessSettings]) -> str:
     name, inside = _located(detail["loc"])
     if detail["type"] == "missing":
         return f"{name} is required and not set" if not inside else f"{name}: {inside} is required"
     if detail["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(name, known, n=1)
+        _, *key, _ = name.split(DELIMITER) if name.count(DELIMITER) > 1 else ("", "")
+        known = variables(settings_class, key=DELIMITER.join(key))
+        close = difflib.get_close_matches(name, list(known), n=1)
         hint = f"; did you mean {close[0]}?" if close and not inside else ""
         return f"{name}{f': {inside}' if inside else ''} is no setting of this process{hint}"
     message = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import pytest
 from pydantic import PositiveFloat, PositiveInt, SecretStr, ValidationError, model_validator
@@ -26,6 +27,7 @@ class ExampleSettings(ProcessSettings):
     database_url: str
     secret: SecretStr | None = None
     lease: LeaseSettings = LeaseSettings()
+    leases: Mapping[str, LeaseSettings] = {}
 
     @model_validator(mode="after")
     def _leases_are_shorter_than_an_hour(self) -> ExampleSettings:
@@ -66,6 +68,9 @@ def test_all_faults_are_named_at_once_by_their_variables(environment: pytest.Mon
     environment.delenv("BATON_DATABASE_URL")
     environment.setenv("BATON_LEASE__DURATION_SECONDS", "-1")
     environment.setenv("BATON_LEASE__MAX_PER_SESSION", "many")
+        "BATON_LEASES",
+        "BATON_LEASES__DURATION_SECONDS",
+        "BATON_LEASES__MAX_PER_SESSION",
 
     assert faults() == (
         "BATON_DATABASE_URL is required and not set",
@@ -82,6 +87,15 @@ def test_a_misspelt_nested_name_is_refused_with_the_name_that_was_meant(
     assert faults() == (
         "BATON_LEASE__DURATON_SECONDS is no setting of this process; "
         "did you mean BATON_LEASE__DURATION_SECONDS?",
+    )
+
+
+def test_the_name_that_was_meant_keeps_the_key_of_a_group(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("BATON_LEASES__DRILL__DURATION_SECOND", "30")
+
+    assert faults() == (
+        "BATON_LEASES__DRILL__DURATION_SECOND is no setting of this process; "
+        "did you mean BATON_LEASES__DRILL__DURATION_SECONDS?",
     )
 
 
@@ -131,4 +145,7 @@ def test_the_known_variables_include_those_of_groups() -> None:
         "BATON_LEASE",
         "BATON_LEASE__DURATION_SECONDS",
         "BATON_LEASE__MAX_PER_SESSION",
+        "BATON_LEASES",
+        "BATON_LEASES__DURATION_SECONDS",
+        "BATON_LEASES__MAX_PER_SESSION",
     ]
