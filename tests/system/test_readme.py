@@ -1,8 +1,12 @@
-"""The README's grpcurl lines work as they are written there."""
+"""The README's grpcurl and Python lines work as they are written there."""
 
 from __future__ import annotations
 
+import base64
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,8 @@ import pytest
 
 from tests.support import grpcurl_lines, stack
 from tests.support.grpcurl_lines import Grpcurl
+
+README = (grpcurl_lines.REPOSITORY / "README.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +48,7 @@ def test_the_grpcurl_lines_work_as_written(
         assert "string job_type = 1;" in printed["describe"]
     _created_got_and_watched(printed)
     _cancelled(printed)
+    _artifacts_read(printed)
 
 
 def _created_got_and_watched(printed: Mapping[str, str]) -> None:
@@ -61,6 +68,28 @@ def _cancelled(printed: Mapping[str, str]) -> None:
 
     assert cancelled["job"]["jobId"] == created["job"]["jobId"]
     assert cancelled["job"]["cancellation"]["requestTime"]
+
+
+def _artifacts_read(printed: Mapping[str, str]) -> None:
+    [listed] = documents(printed["artifacts"])
+    contents = [json.loads(base64.b64decode(each["content"])) for each in listed["artifacts"]]
+
+    assert [each["text"] for each in contents] == ["Two minutes."]
+
+
+def test_the_python_lines_work_as_written(address: str) -> None:
+    [lines] = re.findall(r"<!-- client -->\n```python\n(.*?)```\n", README, re.DOTALL)
+
+    done = subprocess.run(
+        [sys.executable, "-c", lines.replace(grpcurl_lines.README_ADDRESS, address)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "Two minutes."
 
 
 def documents(text: str) -> list[dict[str, Any]]:

@@ -161,7 +161,9 @@ class OpenSessionRequest(_message.Message):
 
     @_builtins.property
     def goodbye(self) -> Global___Goodbye:
-        """Optional. The executor's clean end: it takes no more leases, and closes once all its reports are answered."""
+        """Optional. The executor's clean end: it takes no more leases, and closes its side of the stream after this frame. The service
+        ends its own side once all reports are answered; leases that are still held then go back.
+        """
 
     def __init__(
         self,
@@ -299,7 +301,7 @@ class Capability(_message.Message):
     INPUT_SCHEMA_VERSIONS_FIELD_NUMBER: _builtins.int
     OUTPUT_SCHEMA_VERSIONS_FIELD_NUMBER: _builtins.int
     job_type: _builtins.str
-    """Required. A registered job type."""
+    """Required. A job type. One that the service does not know is passed over, with a warning in its log: it brings no leases."""
     @_builtins.property
     def input_schema_versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Required. Versions of the input schema that it understands; at least one, each at least 1."""
@@ -332,7 +334,7 @@ class Credit(_message.Message):
     QUEUE_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
-    """Required. A queue, by name."""
+    """Required. A queue, by name. Credits for one that the service does not know have no effect, and no error."""
     count: _builtins.int
     """Required. 1 to 10,000. Each lease of the queue uses one."""
     def __init__(
