@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from job_worker.executor.handler import Handler, JobContext
+from shared.catalog import modules as module_rules
 from shared.catalog.catalog import Catalog
 from shared.catalog.definition import JobDefinition
 from shared.domain.identity import JobType
@@ -70,12 +70,14 @@ def load(
 
 
 def _handlers_of(module: str, faults: list[str]) -> Mapping[str, Handler]:
-    try:
-        return dict(importlib.import_module(module).HANDLERS)
-    except ImportError as error:
-        faults.append(f"the module {module!r} can't be imported: {error}")
-    except AttributeError:
-        faults.append(f"the module {module!r} has no HANDLERS")
+    found = module_rules.imported(module, faults)
+    if found is None:
+        return {}
+    handlers = getattr(found, "HANDLERS", None)
+    if isinstance(handlers, Mapping):
+        return handlers
+    lack = "has no HANDLERS" if handlers is None else "has HANDLERS that are no mapping"
+    faults.append(f"the module {module!r} {lack}")
     return {}
 
 

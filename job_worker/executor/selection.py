@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from shared.catalog.catalog import Catalog
 from shared.catalog.definition import JobDefinition
 from shared.domain.identity import QueueName
+from shared.domain.naming import there_are
 from shared.runtime.faults import StartupFault
 
 
@@ -37,10 +38,12 @@ def select(
     Raises:
         StartupFault: A name stands for nothing, or for no job type.
     """
-    faults = [f"there is no queue {name!r}" for name in queues if name not in catalog.queues]
-    known_groups = {queue.group for queue in catalog.queues.values()}
-    faults += [f"there is no group {name!r}" for name in groups if name not in known_groups]
-    faults += [f"there is no job type {name!r}" for name in job_types if name not in catalog.definitions]
+    known_groups = {queue.group for queue in catalog.queues.values() if queue.group}
+    faults = [
+        *_unknown("queue", queues, catalog.queues),
+        *_unknown("group", groups, known_groups),
+        *_unknown("job type", job_types, catalog.definitions),
+    ]
     everything = not (queues or groups or job_types)
     definitions = [
         each
@@ -56,3 +59,7 @@ def select(
         raise StartupFault(faults)
     served = sorted({each.queue for each in definitions})
     return Selection(definitions, {name: catalog.queues[name].at_once for name in served})
+
+
+def _unknown(kind: str, names: Collection[str], known: Collection[str]) -> list[str]:
+    return [f"there is no {kind} {name!r}{there_are(known)}" for name in names if name not in known]

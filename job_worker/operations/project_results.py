@@ -51,6 +51,8 @@ log = structlog.get_logger(__name__)
 
 _READ_APART_BYTES = 64 * 1024
 """Outputs of more than this together are read in a thread, so that heartbeats need not wait."""
+_WRONG_NAMES = (AttributeError, ImportError, NameError)
+
 _INTERNAL_CHARACTERS_MAX = 2_000
 
 
@@ -226,11 +228,12 @@ def _succeeded(
 
 
 def _with_failure(report: Report, error: Exception) -> _Batch:
-    # Where it was raised, and not what it says, which may hold parts of the output.
+    # Where it was raised, and not what it says, which may hold parts of the output; names in code don't.
     log.error(
         "projection.failed",
         job_id=str(report.lease.job_id),
         error=type(error).__name__,
+        message=str(error) if isinstance(error, _WRONG_NAMES) else None,
         frames=[f"{each.filename}:{each.lineno} {each.name}" for each in extract_tb(error.__traceback__)],
     )
     inside = f"{type(error).__name__}: {error}".replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat
 
 from shared.catalog import definition as definitions
+from shared.catalog import modules as module_rules
 from shared.catalog import queues as queue_rules
 from shared.catalog.definition import JobDefinition
 from shared.catalog.queues import SHIPPED_QUEUES, QueueOverride
 from shared.domain.errors import UnknownJobType
 from shared.domain.identity import JobType, QueueName
 from shared.domain.leases import LeaseTerms
+from shared.domain.naming import there_are
 from shared.domain.queues import Queue
 from shared.domain.retries import Backoff, RetryPolicy
 
 SHIPPED_MODULE = "shared.catalog.shipped"
 """The engine's own job types are found like a user's."""
+
+T = TypeVar("T")
 
 _NO_QUEUES: Mapping[str, QueueOverride] = MappingProxyType({})
 
@@ -90,7 +94,7 @@ class Catalog:
         try:
             return self.definitions[JobType(job_type)]
         except KeyError:
-            raise UnknownJobType(job_type) from None
+            raise UnknownJobType(job_type, self.definitions) from None
 
     def retry_policy(self, definition: JobDefinition) -> RetryPolicy:
         """Return what a definition, or else its queue, promises about retries."""
@@ -139,11 +143,11 @@ def load(
         CatalogFault: A module can't be imported, or something does not fit.
     """
     faults = list[str]()
-    sources = [
-        _imported(name, faults) for name in (SHIPPED_MODULE, *(f"{each}.definitions" for each in modules))
-    ]
-    all_queues = [*SHIPPED_QUEUES, *(queue for source in sources for queue in getattr(source, "QUEUES", ()))]
-    all_definitions = [each for source in sources for each in getattr(source, "DEFINITIONS", ())]
+    all_queues, all_definitions = [*SHIPPED_QUEUES], list[JobDefinition]()
+    for name in (SHIPPED_MODULE, *(f"{each}.definitions" for each in modules)):
+        source = module_rules.imported(name, faults)
+        all_queues += _listed(source, "QUEUES", Queue, faults)
+        all_definitions += _listed(source, "DEFINITIONS", JobDefinition, faults)
     faults += _unknown("queue", queues, {each.name for each in all_queues})
     faults += _unknown("job type", job_types, {each.job_type for each in all_definitions})
     if faults:
@@ -157,16 +161,22 @@ def load(
     )
 
 
-def _imported(name: str, faults: list[str]) -> object:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        faults.append(f"the module {name!r} can't be imported: {error}")
-        return None
+def _listed(source: ModuleType | None, name: str, kind: type[T], faults: list[str]) -> list[T]:
+    """Return what a module lists under that name, which it may lack; empty with a fault if it can't be."""
+    listed = getattr(source, name, ())
+    if isinstance(listed, Collection) and all(isinstance(each, kind) for each in listed):
+        return list(listed)
+    module = getattr(source, "__name__", "")
+    faults.append(f"{name} of the module {module!r} must be a sequence of {kind.__name__}")
+    return []
 
 
 def _unknown(kind: str, names: Iterable[str], known: Collection[str]) -> list[str]:
-    return [f"settings name the {kind} {each!r}, which does not exist" for each in names if each not in known]
+    return [
+        f"settings name the {kind} {each!r}, which does not exist{there_are(known)}"
+        for each in names
+        if each not in known
+    ]
 
 
 def _faults(job_definitions: Sequence[JobDefinition], queues: Sequence[Queue]) -> list[str]:
@@ -177,7 +187,7 @@ def _faults(job_definitions: Sequence[JobDefinition], queues: Sequence[Queue]) -
         if each.job_type in seen:
             faults.append(f"job type {each.job_type!r} is defined twice")
         if each.queue not in names:
-            faults.append(f"job type {each.job_type!r}: there is no queue {each.queue!r}")
+            faults.append(f"job type {each.job_type!r}: there is no queue {each.queue!r}{there_are(names)}")
         seen.add(each.job_type)
         faults += definitions.faults_of(each)
     return faults

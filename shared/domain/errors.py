@@ -25,7 +25,7 @@ Messages are shown to callers: they hold no input, no credential and nothing of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
@@ -33,6 +33,7 @@ from typing import ClassVar, Literal
 from uuid import UUID
 
 from shared.domain.identity import JobId
+from shared.domain.naming import there_are
 
 Platform = Literal["database", "redis", "provider"]
 
@@ -81,9 +82,11 @@ class InvalidInput(BatonError):
 class UnknownJobType(BatonError):
     reason = "UNKNOWN_JOB_TYPE"
 
-    def __init__(self, job_type: str) -> None:
+    def __init__(self, job_type: str, known: Iterable[str] = ()) -> None:
+        """Say that a job type does not exist; `known` are those that do."""
         self.job_type = job_type
-        super().__init__(f"there is no job type {job_type!r}", metadata={"job_type": job_type})
+        message = f"there is no job type {job_type!r}{there_are(known)}"
+        super().__init__(message, metadata={"job_type": job_type})
 
 
 class InvalidPageToken(BatonError):

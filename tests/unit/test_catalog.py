@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,6 +83,30 @@ def test_a_module_that_can_not_be_imported_is_a_fault() -> None:
         catalog.load(["no_such_package"])
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("\nDEFINITIONS = [nothing]", r"/definitions\.py:2: NameError: name 'nothing' is not defined"),
+        ("x = 1\nDEFINITIONS = [", r"/definitions\.py:2: SyntaxError: '\[' was never closed"),
+        ("import no_such_module", r"/definitions\.py:1: No module named 'no_such_module'"),
+        ("1 / 0", r"/definitions\.py:1: ZeroDivisionError: division by zero"),
+        ("DEFINITIONS = [1]", r"DEFINITIONS of the module 'package_\d+\.definitions' must be a sequence of"),
+        ("QUEUES = 7", r"QUEUES of the module 'package_\d+\.definitions' must be a sequence of Queue"),
+    ],
+)
+def test_whatever_a_module_does_at_its_import_is_a_fault_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, sentence: str
+) -> None:
+    package = f"package_{abs(hash(text))}"
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "definitions.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(CatalogFault, match=sentence) as raised:
+        catalog.load([package])
+    assert len(raised.value.faults) == 1
+
+
 def test_a_deployment_changes_what_it_names_and_nothing_else() -> None:
     changed = catalog.load(
         queues={"drill": QueueOverride(lease_seconds=3, at_once=7)},
@@ -100,7 +125,9 @@ def test_names_that_do_not_exist_can_not_be_changed() -> None:
     with pytest.raises(CatalogFault) as raised:
         catalog.load(queues={"dril": QueueOverride()}, job_types={"synthetics": JobTypeOverride()})
 
-    assert len(raised.value.faults) == 2
+    queue, job_type = raised.value.faults
+    assert "'dril', which does not exist; there are ai-background, " in queue
+    assert "'synthetics', which does not exist; there are document_import, synthetic" in job_type
 
 
 def test_a_type_of_another_replica_is_tried_again_like_a_background_job() -> None:

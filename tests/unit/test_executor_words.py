@@ -17,6 +17,7 @@ from job_worker.executor.settings import ExecutorSettings
 from job_worker.executor.wording import fitted, tail
 from shared.catalog import catalog
 from shared.domain.identity import QueueName
+from shared.domain.naming import there_are
 from shared.gen.baton.internal.v1.handler_pipe_pb2 import Ceased, WorkEnd
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.runtime.faults import StartupFault
@@ -139,11 +140,16 @@ def test_what_is_served_is_named_by_queue_group_or_type() -> None:
     assert ([each.job_type for each in drills.definitions], drills.room) == (["synthetic"], {"drill": 64})
     with pytest.raises(StartupFault) as caught:
         select(known, queues=("a",), groups=("b",), job_types=("c",))
-    assert caught.value.faults == (
-        "there is no queue 'a'",
-        "there is no group 'b'",
-        "there is no job type 'c'",
-    )
+    queue, group, job_type = caught.value.faults
+    assert queue.startswith("there is no queue 'a'; there are ai-background, ai-interactive, delivery_zip")
+    assert group == "there is no group 'b'; there are ai, delivery, image, script, verify, video"
+    assert job_type == "there is no job type 'c'; there are document_import, synthetic"
+
+
+def test_no_more_than_twenty_names_are_told() -> None:
+    assert there_are(()) == ""
+    assert there_are(f"{n:02}" for n in range(20)).endswith(", 19")
+    assert there_are(f"{n:02}" for n in range(21)).endswith(", 19, and more")
 
 
 def test_names_in_the_environment_stand_between_commas(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import grpc
 import pytest
 import sqlalchemy as sa
+import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from job_worker.app import service
@@ -87,6 +88,21 @@ async def test_a_projector_that_fails_leaves_nothing_and_costs_its_neighbours_no
         )
         assert await execution.artifacts(job.job_id) == []
         assert job.error.internal_message
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"), [("misname", "name 'nothing' is not defined"), ("raise", None)]
+)
+async def test_the_log_tells_slips_in_a_projector_but_nothing_that_may_hold_an_output(
+    servers: Servers, fault: str, message: str | None
+) -> None:
+    async with execution_running(*servers, job_modules=(MODULE,)) as execution:
+        executor, (lease,) = await leases(execution, 1)
+        with structlog.testing.capture_logs() as lines:
+            await executor.report(success(lease, {"do": fault}))
+
+    [failed] = [each for each in lines if each["event"] == "projection.failed"]
+    assert failed["message"] == message
 
 
 async def test_a_projector_that_is_too_slow_fails_and_holds_nobody_up(servers: Servers) -> None:

@@ -23,6 +23,8 @@ async def project(
     match output.do:
         case "raise":
             raise RuntimeError("halfway")
+        case "misname":
+            nothing  # type: ignore[name-defined]  # noqa: B018, F821 - a slip of who wrote it
         case "sleep":
             await transaction.execute(sa.text("select pg_sleep(30)"))
         case "break":
