@@ -180,7 +180,7 @@ moved as (
         run_alone = e.suspect or (j.run_alone and e.change is null),
         refused_by = case when e.refused then j.refused_by || l.incarnation_id else j.refused_by end,
         progress = case when e.change = 'succeeded' then 100 else l.progress end,
-        progress_message = l.progress_message,
+        progress_message = case when e.change = 'succeeded' then '' else l.progress_message end,
         cancel_forced = j.cancel_forced or (e.forced and coalesce(e.change, '') = 'cancelled'),
         error_code = case when {_WITH_ERROR} then coalesce(e.error_code, j.error_code) end,
         error_message = case when {_WITH_ERROR} then coalesce(e.error_message, j.error_message) end,

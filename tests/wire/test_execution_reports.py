@@ -40,6 +40,7 @@ async def test_a_result_is_committed_with_everything_that_belongs_to_it(servers:
         job_id = await execution.job()
         executor = await execution.executor(credits=1)
         lease = await executor.lease()
+        await executor.send(heartbeats=[heartbeat(lease, progress=40, progress_message="3 of 7 items")])
 
         answer = await executor.succeed(lease, {"items": 7, "attempt": 1, "padding": "x"})
 
@@ -47,6 +48,7 @@ async def test_a_result_is_committed_with_everything_that_belongs_to_it(servers:
         assert answer.lease == ref(lease)
         job = await execution.read(job_id)
         assert (job.state, job.progress, job.attempt) == (JobState.SUCCEEDED, 100, 1)
+        assert job.progress_message == ""
         assert [each.number for each in await execution.events(job_id)] == [1, 2, 3]
         (row,) = await execution.rows("select * from synthetic_results where job_id = :id", id=job_id)
         assert (row.items, row.attempt) == (7, 1)
