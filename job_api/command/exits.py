@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import typer
 
-from shared.runtime.processes import EXIT_INTERRUPTED
+from shared.runtime.processes import EXIT_INTERRUPTED, EXIT_UNREAD
 
 EXIT_JOB_FAILED = 1
 EXIT_INVALID = 2
@@ -34,6 +34,8 @@ def ending() -> Iterator[None]:
         say(f"{_headline(failure.status)}: {failure.message}" if failure.message else failure.status)
         unavailable = failure.status in {"UNAVAILABLE", "DEADLINE_EXCEEDED"}
         raise typer.Exit(EXIT_UNAVAILABLE if unavailable else EXIT_OTHER) from None
+    except BrokenPipeError:
+        raise typer.Exit(EXIT_UNREAD) from None
     except OSError as error:
         say(str(error))
         raise typer.Exit(EXIT_INVALID) from None

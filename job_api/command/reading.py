@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from job_api.command import show
-from job_api.command.exits import ending, invalid
+from job_api.command.exits import ending, invalid, say
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
 
 if TYPE_CHECKING:
@@ -58,16 +58,17 @@ class _Parts:
         return told
 
     def print(self, client: Client, job_id: JobId) -> None:
-        show.job(client.get(job_id))
+        job = client.get(job_id)
+        show.job(job)
         if self._attempts:
             show.line("")
             show.attempts(list(client.attempts(job_id)))
         if self._artifacts:
             show.line("")
-            show.artifacts(list(client.artifacts(job_id)))
+            show.artifacts(list(client.artifacts(job_id, content=True)))
         if self._output:
             show.line("")
-            show.document(client.output(job_id))
+            show.output(client.output(job_id), succeeded=job.state.name == "SUCCEEDED")
 
 
 def list_jobs(
@@ -91,13 +92,15 @@ def list_jobs(
             states=states,
             job_type=job_type,
             labels=labels_of(label or ()),
-            page_size=min(limit, PAGE_SIZE_MAX),
+            page_size=min(limit + 1, PAGE_SIZE_MAX),
         )
-        jobs = list(islice(found, limit))
-    if as_json:
-        show.document([each.to_json() for each in jobs])
-    else:
-        show.jobs(jobs)
+        jobs = list(islice(found, limit + 1))
+        if as_json:
+            show.document([each.to_json() for each in jobs[:limit]])
+        else:
+            show.jobs(jobs[:limit])
+        if len(jobs) > limit:
+            say(f"there are more jobs than these {limit}; --limit says how many to list")
 
 
 def labels_of(texts: list[str] | tuple[()]) -> dict[str, str]:

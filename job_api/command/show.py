@@ -20,14 +20,21 @@ if TYPE_CHECKING:
 _STYLES = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow", "RUNNING": "cyan"}
 _WIDTH_WITHOUT_TERMINAL = 200
 """Lines in files and pipes are for grep, so tables are not squeezed there."""
+_EXCERPT_CHARACTERS = 60
 
 
 @cache
 def console() -> Console:
     from rich.console import Console
 
+    class PipedConsole(Console):
+        """Leaves it to `ending` what happens when nobody reads any more."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    return PipedConsole(highlight=False, markup=False, emoji=False, width=width)
 
 
 def line(text: str, *, style: str | None = None) -> None:
@@ -89,7 +96,34 @@ def attempts(views: list[AttemptView]) -> None:
 
 
 def artifacts(views: list[ArtifactView]) -> None:
-    table(("ordinal", "artifact", "id"), [(f"{view.ordinal}", view.type, view.artifact_id) for view in views])
+    """Print a table of artifacts, which have their content with them."""
+    rows = [(f"{view.ordinal}", view.type, view.artifact_id, excerpt(view.content)) for view in views]
+    table(("ordinal", "artifact", "id", "content"), rows)
+
+
+def excerpt(content: Any) -> str:
+    """The first characters of an artifact's content: of its headings and its text, if it has such."""
+    match content:
+        case None:
+            whole = ""
+        case {"heading_path": [*headings], "text": str(text)}:
+            whole = ": ".join(part for part in (" > ".join(map(str, headings)), text) if part)
+        case {"text": str(text)}:
+            whole = text
+        case _:
+            whole = json.dumps(content, ensure_ascii=False)
+    line_ = " ".join(whole.split())
+    return line_ if len(line_) <= _EXCERPT_CHARACTERS else f"{line_[: _EXCERPT_CHARACTERS - 1]}…"
+
+
+def output(value: Any, *, succeeded: bool) -> None:
+    """Print an output, or why there is none."""
+    if value is not None:
+        document(value)
+    elif succeeded:
+        line("output     not kept; see its artifacts")
+    else:
+        line("output     none, for it has not succeeded")
 
 
 def table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

@@ -31,7 +31,12 @@ def submit(
     document: Annotated[
         Path | None, typer.Option(help="Upload this file, and put its id into the input's upload_id.")
     ] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key: the same key is the same job.")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="Idempotency key, 8 to 128 visible ASCII characters: the same key is the same job."
+        ),
+    ] = None,
     priority: Annotated[int | None, typer.Option(min=0, max=100, help="0 first to 100 last.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be given several times.")] = None,
     run_at: Annotated[
@@ -44,10 +49,13 @@ def submit(
 ) -> None:
     """Create a job, and say its id."""
     text = _input_text(input_)
+    if document is not None:
+        _check_readable(document)
     run_time = _time(run_at) if run_at else None
     labels = labels_of(label or ())
     with ending(), connect(address, token) as client:
         if document is not None:
+            _check_takes_document(client, job_type)
             text = _with_document(client, text, document)
         job = client.create_job(
             job_type, text, idempotency_key=key, priority=priority, labels=labels, run_time=run_time
@@ -77,6 +85,25 @@ def _input_text(source: str) -> bytes:
         return Path(source).read_bytes()
     except OSError as error:
         raise invalid(f"the input {source!r} can't be read: {error.strerror}") from None
+
+
+def _check_readable(document: Path) -> None:
+    try:
+        document.open("rb").close()
+    except OSError as error:
+        raise invalid(f"the document {str(document)!r} can't be read: {error.strerror}") from None
+
+
+def _check_takes_document(client: Client, job_type: str) -> None:
+    """End the command if the job type is known to take no document; creating the job judges the rest."""
+    from job_api.client import errors
+
+    try:
+        schema = next((each.input_schema for each in client.definitions() if each.job_type == job_type), None)
+    except errors.PermissionDenied:  # whoever may only create jobs
+        return
+    if schema is not None and UPLOAD_FIELD not in schema.get("properties", {}):
+        raise invalid(f"the job type {job_type!r} takes no document: its input has no {UPLOAD_FIELD}")
 
 
 def _with_document(client: Client, text: bytes, document: Path) -> bytes:

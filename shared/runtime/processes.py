@@ -20,6 +20,8 @@ EXIT_FAULT = 2
 """It can't start as it was told to; starting it again will not help before something else changes."""
 EXIT_INTERRUPTED = 130
 """Ended by Ctrl-C, as shells report it."""
+EXIT_UNREAD = 141
+"""Nobody reads the output any more, as shells report it."""
 
 S = TypeVar("S", bound=settings.ProcessSettings)
 

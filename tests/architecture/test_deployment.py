@@ -12,7 +12,7 @@ import yaml
 from job_api.settings import ApiSettings
 from job_worker.executor.settings import ExecutorSettings
 from job_worker.settings import WorkerSettings
-from shared.command.main import MigrateSettings, build
+from shared.command.commands import MigrateSettings, build
 from shared.runtime.settings import ProcessSettings, variables
 from tests.architecture.source import REPOSITORY
 from tests.architecture.test_locks import pins

@@ -16,7 +16,7 @@ from grpc_status import rpc_status
 from typer.testing import CliRunner, Result
 
 from job_api.client import JobId, errors
-from shared.command.main import build
+from shared.command.commands import build
 from shared.domain.errors import BatonError
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2_grpc, job_pb2
@@ -35,6 +35,7 @@ class RememberingServicer(job_control_pb2_grpc.JobControlServicer):
         self.updates: list[pb.WatchJobResponse] = []
         self.created: list[pb.CreateJobRequest] = []
         self.uploaded = b""
+        self.output = b'{"items": 3}'
         self.listed: list[pb.ListJobsRequest] = []
 
     def CreateJob(self, request: Any, context: Any) -> pb.CreateJobResponse:
@@ -53,11 +54,18 @@ class RememberingServicer(job_control_pb2_grpc.JobControlServicer):
         return pb.GetJobResponse(job=self.job)
 
     def GetJobOutput(self, request: Any, context: Any) -> pb.GetJobOutputResponse:
-        return pb.GetJobOutputResponse(output=b'{"items": 3}')
+        return pb.GetJobOutputResponse(output=self.output)
 
     def ListJobs(self, request: Any, context: Any) -> pb.ListJobsResponse:
         self.listed.append(request)
         return pb.ListJobsResponse(jobs=[self.job, self.job], next_page_token="more")
+
+    def ListJobDefinitions(self, request: Any, context: Any) -> pb.ListJobDefinitionsResponse:
+        taking = job_pb2.JobDefinition(
+            job_type="document_import", input_schema=b'{"properties": {"upload_id": {}}}'
+        )
+        other = job_pb2.JobDefinition(job_type="synthetic", input_schema=b'{"properties": {}}')
+        return pb.ListJobDefinitionsResponse(definitions=[taking, other])
 
     def ListAttempts(self, request: Any, context: Any) -> pb.ListAttemptsResponse:
         attempt = job_pb2.Attempt(number=1, executor_name="executor-1", start_time=Timestamp(seconds=1))

@@ -139,6 +139,13 @@ def test_the_command_says_that_the_database_is_away() -> None:
     assert done.stderr.endswith("(PLATFORM_UNAVAILABLE)\n")
 
 
+def test_ctrl_c_while_the_command_is_loaded_leaves_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    done = baton("list", PYTHONPATH=str(tmp_path))
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_dev_refuses_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -19,7 +19,7 @@ from job_worker.settings import WorkerSettings
 from shared.catalog import catalog as catalogs
 from shared.catalog.definition import Domain, JobDefinition
 from shared.catalog.queues import SHIPPED_QUEUES
-from shared.command.main import MigrateSettings, build
+from shared.command.commands import MigrateSettings, build
 from shared.domain.scopes import ALL_SCOPES
 from shared.gen.baton.v1 import job_control_pb2_grpc
 from shared.runtime.settings import PREFIX, ProcessSettings, variables

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import typer
 
 from job_api.client import CallFailed, JobId, errors
+from job_api.command import show
 from job_api.command.exits import ending
 from shared.domain.errors import BatonError
 from shared.gen.baton.v1 import job_control_pb2 as pb
@@ -121,7 +123,57 @@ def test_get_shows_a_job_to_people_without_colours_in_a_pipe(service: Service) -
 
     assert "INPUT_BROKEN: [red]no PDF" in result.stdout
     assert "knowledge_item" in result.stdout
+    assert result.stdout.splitlines()[-1].split() == ["1", "knowledge_item", "1", "a"]
     assert "\x1b" not in result.stdout
+
+
+def test_get_says_why_a_job_has_no_output(service: Service) -> None:
+    service.servicer.output = b""
+    service.servicer.job = a_job(state=job_pb2.JOB_STATE_SUCCEEDED)
+    assert "not kept; see its artifacts" in service.run("get", JOB, "--output").stdout
+    assert json.loads(service.run("get", JOB, "--output", "--json").stdout)["output"] is None
+    service.servicer.job = a_job(state=job_pb2.JOB_STATE_RUNNING)
+    assert "none, for it has not succeeded" in service.run("get", JOB, "--output").stdout
+
+
+def test_an_excerpt_of_an_artifact_is_one_short_line() -> None:
+    item = {"heading_path": ["Part 1", "Two"], "text": "first\nsecond " * 9, "ordinal": 1}
+
+    assert show.excerpt(item) == "Part 1 > Two: first second first second first second first …"
+    assert (show.excerpt(None), show.excerpt([1, 2]), show.excerpt({"text": "a"})) == ("", "[1, 2]", "a")
+
+
+def test_a_document_that_cannot_be_used_is_told_in_a_sentence(service: Service) -> None:
+    missing = service.run("submit", "document_import", "--document", "no/such/file")
+    unwanted = service.run("submit", "synthetic", "--document", "pyproject.toml")
+
+    assert missing.stderr == "baton: the document 'no/such/file' can't be read: No such file or directory\n"
+    assert unwanted.stderr.startswith("baton: the job type 'synthetic' takes no document")
+    assert service.servicer.uploaded == b""
+
+
+@pytest.mark.parametrize("arguments", [("list", "--json"), ("list",), ("get", JOB), ("watch", JOB, "--json")])
+def test_output_that_nobody_reads_ends_the_command_quietly(
+    service: Service, arguments: tuple[str, ...]
+) -> None:
+    service.ends(job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_EVENT_KIND_SUCCEEDED)
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "shared.command.main", *arguments],
+            env={**os.environ, "BATON_CONTROL_ADDRESS": service.address},
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+
+    said = [line for line in done.stderr.splitlines() if "there are more jobs" not in line]
+    assert (done.returncode, said) == (141, [])
 
 
 def test_list_asks_for_no_more_than_its_limit(service: Service) -> None:
@@ -129,8 +181,9 @@ def test_list_asks_for_no_more_than_its_limit(service: Service) -> None:
 
     assert len(json.loads(result.stdout)) == 3
     first, second = service.servicer.listed
-    assert (first.page_size, first.filter.job_type, list(first.filter.states)) == (3, "synthetic", [1])
+    assert (first.page_size, first.filter.job_type, list(first.filter.states)) == (4, "synthetic", [1])
     assert (first.page_token, second.page_token) == ("", "more")
+    assert "there are more jobs than these 3" in result.stderr
 
 
 def test_list_shows_a_table_to_people(service: Service) -> None:
@@ -183,7 +236,8 @@ def test_a_job_that_is_not_there_and_one_that_cannot_be_cancelled_are_told_apart
         ("submit", "synthetic", "--input", "no/such/file"),
         ("submit", "synthetic", "--label", "no equals sign"),
         ("submit", "synthetic", "--run-at", "tomorrow"),
-        ("submit", "synthetic", "--document", "no/such/file"),
+        ("submit", "document_import", "--document", "no/such/file"),
+        ("submit", "synthetic", "--document", "pyproject.toml"),
         ("submit", "synthetic", "--priority", "101"),
     ],
     ids=" ".join,
