@@ -92,7 +92,9 @@ async def work_off(core: Core, session: Session, record: Record) -> bool:
     """Dispatch, claim and report once; False if nothing is left."""
     await core.tell_demand(1_000)
     await core.dispatch()
-    entries = {each.job_id: each for each in await core.take("last worker", 1_000)}
+    # What workers took and died over keeps room in the streams until somebody takes it over.
+    taken = [*await core.take("last worker", 1_000), *await core.take_over("last worker")]
+    entries = {each.job_id: each for each in taken}
     leases = [each.ref for each in await core.claim([(session, each) for each in entries.values()])]
     record.granted.update(each.job_id for each in leases)
     await core.report([(each, Report.SUCCESS) for each in leases])
