@@ -157,3 +157,9 @@ async def test_a_token_that_the_engine_signed_itself_is_let_through_until_it_exp
     assert VERIFY(fresh) == Caller("me", frozenset({"jobs.execute"}))
     with pytest.raises(Unauthenticated, match="expired"):
         VERIFY(old)
+
+
+async def test_a_token_whose_signers_clock_is_ahead_counts_until_its_end() -> None:
+    early = tuple(call_metadata(token(iat=time.time() + 3600, exp=time.time() + 7200)))
+    async with running(who, verify=VERIFY) as server:
+        assert await server.ask("UnaryUnary", metadata=early) == [b"ada: jobs.read"]
