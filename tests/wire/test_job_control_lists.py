@@ -7,6 +7,7 @@ from uuid import UUID
 import grpc
 
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
+from shared.domain.identity import JobId, Owner
 from shared.domain.jobs import Artifact, JobError, JobState
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
@@ -82,6 +83,17 @@ async def test_jobs_are_listed_newest_first_and_new_ones_do_not_shift_the_pages(
     pages = [[each.job_id for each in page.jobs] for page in (first, second, third)]
     assert pages == [made[:3:-1], made[3:0:-1], made[0:1]]
     assert third.next_page_token == ""
+
+
+async def test_the_list_goes_by_the_databases_time_whatever_clock_the_ids_were_made_by(
+    control: Control,
+) -> None:
+    milliseconds = [5, 1, 4, 2, 3]  # as replicas and workers make them whose clocks disagree
+    ids = [JobId(UUID(int=each << 80 | 0x7 << 76 | 0b10 << 62)) for each in milliseconds]
+    for each in ids:
+        await storage.a_job(control.transactions, job_id=each, owner=Owner("local"))
+    found = await listed_ids(control, page_size=2)
+    assert found == [str(each) for each in reversed(ids)]
 
 
 async def test_jobs_of_one_moment_are_all_listed_once(control: Control) -> None:
