@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FOLDERS = ("bench", "examples", "job_api", "job_worker", "protos", "shared", "tests")
+FOLDERS = ("bench", "examples", "job_api", "job_worker", "protos", "shared", "tests", "verification")
 GENERATED = REPOSITORY / "shared" / "gen"
 
 

@@ -26,8 +26,8 @@ from shared.storage.transactions import Transactions
 from shared.streams.connection import open_redis
 from shared.streams.lease_streams import LeaseStreams
 from shared.streams.wake_ups import WakeUps
-from tests.support.scripted_executor import LIMIT_SECONDS, ScriptedExecutor
 from tests.support.storage import new_job, the_job
+from verification.peers.executor import LIMIT_SECONDS, ScriptedExecutor
 
 QUICK: dict[str, Any] = {"heartbeat_flush_seconds": 0.05, "drain_seconds": 1.0}
 

@@ -11,7 +11,8 @@ import pytest
 
 from job_api.client.client import Client
 from shared.domain.jobs import JobState
-from tests.support import pdf_files, stack
+from tests.support import pdf_files
+from verification.stage import stack
 
 LIMIT_SECONDS = 110
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import stack
+from verification.stage import stack
 
 LIMIT_SECONDS = 100
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import many_jobs, stack
+from tests.support import many_jobs
+from verification.stage import stack
 
 JOBS = 500
 WORK = {"items": 4, "duration_seconds": 2}

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from tests.support import many_jobs, stack
+from tests.support import many_jobs
+from verification.stage import stack
 
 JOBS = 10_000
 

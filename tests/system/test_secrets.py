@@ -15,7 +15,7 @@ import pytest
 from redis import Redis
 
 from job_api.client import BatonError, Client, JobState
-from tests.support import stack
+from verification.stage import stack
 
 SECRET = "hush-7f3a9c"
 OWNER = "owner-5d1e2b"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from job_api.client import Client, JobEvent, JobEventKind
-from tests.support import stack
+from verification.stage import stack
 
 
 def test_a_watch_goes_on_over_the_death_of_the_service_without_gap_or_repeat(tmp_path: Path) -> None:

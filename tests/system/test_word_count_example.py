@@ -9,7 +9,7 @@ import pytest
 
 from job_api.client.client import Client
 from shared.domain.jobs import JobState
-from tests.support import stack
+from verification.stage import stack
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

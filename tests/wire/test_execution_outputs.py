@@ -8,7 +8,7 @@ from shared.domain.attempts import AttemptOutcome
 from shared.domain.jobs import JobState
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from tests.support.execution_service import execution_running
-from tests.support.scripted_executor import (
+from verification.peers.executor import (
     hash_of,
     pieces,
     ref,

@@ -22,7 +22,7 @@ from shared.streams.connection import open_redis
 from tests.support.cuttable import cuttable
 from tests.support.execution_service import Execution, execution_running
 from tests.support.redis_keys import wipe
-from tests.support.scripted_executor import ScriptedExecutor, heartbeat, success
+from verification.peers.executor import ScriptedExecutor, heartbeat, success
 
 ACCEPTED = pb.REPORT_OUTCOME_ACCEPTED
 RETRY_SCHEDULED = pb.REPORT_OUTCOME_RETRY_SCHEDULED

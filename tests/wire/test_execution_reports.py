@@ -11,7 +11,7 @@ from shared.domain.jobs import JobState
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from tests.support.control_service import refused
 from tests.support.execution_service import execution_running
-from tests.support.scripted_executor import (
+from verification.peers.executor import (
     failure,
     give_back,
     heartbeat,

@@ -12,7 +12,7 @@ from shared.domain.jobs import JobState
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from tests.support.control_service import SECRET, bearing
 from tests.support.execution_service import execution_running
-from tests.support.scripted_executor import SYNTHETIC, ScriptedExecutor, ref, success
+from verification.peers.executor import SYNTHETIC, ScriptedExecutor, ref, success
 
 
 @pytest.fixture

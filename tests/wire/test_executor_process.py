@@ -9,7 +9,7 @@ from pathlib import Path
 
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from tests.support.executors import an_executor_process
-from tests.support.scripted_service import (
+from verification.peers.service import (
     LIMIT_SECONDS,
     ScriptedSession,
     a_lease,

@@ -20,7 +20,7 @@ from shared.storage.transactions import Transactions
 from tests.support import servers
 from tests.support.control_service import NO_JOB, Control, control_running, refused
 from tests.support.execution_service import execution_running
-from tests.support.freezing import frozen
+from verification.stage.freezing import frozen
 
 POOL_SIZE = 4
 

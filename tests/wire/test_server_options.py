@@ -211,11 +211,11 @@ async def a_quiet_stream(
 
 
 async def test_a_quiet_stream_survives_pings_at_the_permitted_interval_and_more_often_is_cut() -> None:
-    """Ten times faster than the real intervals, and no more, since the core pings once a second at most.
+    """Faster than the real intervals, but no more often than once a second, as the core allows.
 
     Pings can't be awaited, so the stream that is cut for as many of them is the clock of the one that is not.
     """
-    ping = PING_SECONDS_MIN / 10
+    ping = 1.0
     closing = asyncio.Event()
     async with a_quiet_stream(permitted_seconds=ping * 0.9, ping_seconds=ping, closing=closing) as permitted:
         for _ in range(2):
@@ -229,7 +229,7 @@ async def test_a_quiet_stream_survives_pings_at_the_permitted_interval_and_more_
 
 
 def test_our_own_clients_ping_no_more_often_than_permitted() -> None:
-    assert CLIENT_PING_SECONDS > PING_SECONDS_MIN
+    assert CLIENT_PING_SECONDS >= PING_SECONDS_MIN * 2
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from tests.support.control_service import Control, Refusal, bearing, refused
 from tests.support.execution_service import execution_running
-from tests.support.scripted_executor import SYNTHETIC
+from verification.peers.executor import SYNTHETIC
 
 NO_MESSAGE = [b"\xff\xff\xff", b"\x0a\x7fshort", b"\x0a\x02\xc3\x28"]
 """No field at all; a field longer than the message; a text that is no UTF-8."""

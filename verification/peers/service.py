@@ -1,4 +1,4 @@
-"""An ExecutionService without a database: a test says what it sends, and reads what an executor sent."""
+"""An ExecutionService without a database: a check says what it sends, and reads what an executor sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import execution_service_pb2_grpc as pb_grpc
 
 LIMIT_SECONDS = 20.0
-"""Longer than anything that a test waits for, on a machine that is busy with other tests."""
+"""Longer than anything that a check waits for, on a machine that is busy with others."""
 
 _tokens = itertools.count(1)
 
@@ -127,7 +127,7 @@ class ScriptedSession:
             await asyncio.wait({reading, finishing}, return_when=asyncio.FIRST_COMPLETED)
             await self._writing.acquire()  # for ever: the end is the last word
             if self._status is not None:
-                await self._context.abort(self._status, "as the test says")
+                await self._context.abort(self._status, "as the check says")
         finally:
             reading.cancel()
             finishing.cancel()

@@ -1,4 +1,4 @@
-"""The whole engine as `baton dev` runs it, in a test's own directory: to be called, killed and stopped."""
+"""The whole engine as `baton dev` runs it, in a directory of its own: to be called, killed and stopped."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from types import MappingProxyType
 from uuid import uuid4
 
 from shared.command.embedded_postgres import DATABASE, SUPERUSER
+from verification.stage.freezing import frozen_alone
+from verification.unmet import Unmet
 
 START_SECONDS_MAX = 90.0
 STOP_SECONDS_MAX = 60.0
@@ -31,9 +33,9 @@ SHORT_TIMES: Mapping[str, str] = MappingProxyType(
         "BATON_JOB_TYPES__SYNTHETIC__GRACE_SECONDS": "3",
     }
 )
-"""A tenth of what ships, so that protocol bounds pass while a test waits."""
+"""A tenth of what ships, so that protocol bounds pass while somebody waits."""
 
-_MARK = "STACK_OF_TESTS"
+_MARK = "VERIFIED_STACK"
 """A variable whose value is in the environment of everything that a stack starts, and of nothing else."""
 
 
@@ -121,13 +123,27 @@ class Stack:
         self._until(again, RESTART_SECONDS_MAX, f"{before.name} to be started again")
         return self.life(before.name)
 
+    @contextmanager
+    def held_down(self, name: str) -> Iterator[None]:
+        """Kill a process, and keep it from being started again while the block runs.
+
+        The supervisor is paused meanwhile, so no other process is started again either.
+        """
+        life = self.life(name)
+        process_id = self.process_id(name)
+        with frozen_alone(self.process.pid):
+            os.kill(process_id, signal.SIGKILL)
+            self._until(lambda: _has_ended(process_id), STOP_SECONDS_MAX, f"{name} to end")
+            yield
+        self.until_restarted(life)
+
     def log(self, name: str) -> str:
         """What a process has printed."""
         return (self.directory / "logs" / f"{name}.log").read_text(errors="replace")
 
     def until_ready(self) -> None:
         if not self._ready.wait(START_SECONDS_MAX) or self.process.poll() is not None:
-            raise AssertionError(f"the stack does not come up:\n{self.output}")
+            raise Unmet(f"the stack does not come up:\n{self.output}")
 
     def stop(self) -> int:
         """Stop it as Ctrl-C does, and return its exit code. Idempotent."""
@@ -138,7 +154,7 @@ class Stack:
         except subprocess.TimeoutExpired:
             self.process.kill()  # what it started dies with it
             self.process.wait()
-            raise AssertionError(f"the stack does not stop:\n{self.output}") from None
+            raise Unmet(f"the stack does not stop:\n{self.output}") from None
         self._reader.join(timeout=STOP_SECONDS_MAX)
         assert self.process.stdout is not None
         self.process.stdout.close()
@@ -162,7 +178,7 @@ class Stack:
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline or self.process.poll() is not None:
-                raise AssertionError(f"waited in vain for {what}:\n{self.output}")
+                raise Unmet(f"waited in vain for {what}:\n{self.output}")
             time.sleep(_POLL_SECONDS)
 
 
@@ -229,6 +245,15 @@ def _command_line(process: Path) -> str:
         return (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
         return process.name
+
+
+def _has_ended(process_id: int) -> bool:
+    """Whether it does nothing any more; what it leaves is its parent's to take away."""
+    try:
+        status = Path(f"/proc/{process_id}/stat").read_text()
+    except OSError:
+        return True
+    return status.rpartition(")")[2].split()[0] == "Z"
 
 
 def _is_free(lock: Path) -> bool:

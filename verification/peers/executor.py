@@ -1,4 +1,4 @@
-"""An executor that does what a test says, over the real stream."""
+"""An executor that does what a check says, over the real stream."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Self
 from uuid import uuid4
 
 import grpc
+import rfc8785
 
-from shared.catalog import json_text
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import execution_service_pb2_grpc as pb_grpc
 from shared.rpc.channel import channel_options
 
 LIMIT_SECONDS = 10.0
-"""The longest wait for anything; a test that gets here has failed."""
+"""The longest wait for anything; a check that gets here has failed."""
 
 SYNTHETIC = pb.Capability(job_type="synthetic", input_schema_versions=[1], output_schema_versions=[1])
 
@@ -184,7 +184,10 @@ def success(lease: pb.Lease, document: Any = None, **fields: Any) -> pb.Report:
 
 def success_of(lease: pb.Lease, document: Any = None, **fields: Any) -> pb.Success:
     document = {"items": 1, "attempt": lease.attempt} if document is None else document
-    values = {"output": json.dumps(document).encode(), "output_hash": json_text.content_hash(document)}
+    values = {
+        "output": json.dumps(document).encode(),
+        "output_hash": hashlib.sha256(rfc8785.dumps(document)).hexdigest(),
+    }
     return pb.Success(**{**values, **fields})
 
 

@@ -1,0 +1,1 @@
+"""What must work under fire, one module for each case."""

@@ -1,0 +1,40 @@
+"""A case as a value: what is done, in parts, each on a stage of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from verification.stage.stage import Stage
+
+Part = Callable[[Stage], Awaitable[None]]
+"""Raises Unmet if what must come true does not. Its docstring's first line says what must."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One case.
+
+    Attributes:
+        number: 1 to 10.
+        name: One or two words.
+        parts: Run one after the other.
+        settings: `BATON_*` variables of the stack, beside the short times. Neighbours with the same ones
+            share a stack.
+    """
+
+    number: int
+    name: str
+    parts: Sequence[Part]
+    settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def title(part: Part) -> str:
+    """What a part shows, in a sentence."""
+    return (part.__doc__ or part.__name__).strip().splitlines()[0]
+
+
+def name(part: Part) -> str:
+    """A part's name in reports."""
+    return part.__name__.replace("_", " ")

@@ -1,0 +1,86 @@
+"""Runs cases on stacks of their own, and has the evidence of each part judged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+
+import asyncpg
+import grpc
+
+from verification.cases import case as cases
+from verification.cases.case import Case, Part
+from verification.evidence import tables
+from verification.evidence.evidence import Evidence
+from verification.invariants.catalog import INVARIANTS
+from verification.invariants.invariant import judge
+from verification.outcomes import Outcome
+from verification.peers.control import Refused
+from verification.stage import stack as stacks
+from verification.stage.stack import SHORT_TIMES, Stack
+from verification.stage.stage import Stage, staged
+
+_FAILURES = (AssertionError, TimeoutError, Refused, OSError, grpc.aio.AioRpcError, asyncpg.PostgresError)
+"""What a part raises when the engine does not do as it must; anything else is a fault of the suite."""
+
+
+async def run_cases(
+    chosen: Sequence[Case], directory: Path, *, seed: int, scale: float, repeat: int = 1
+) -> AsyncIterator[Outcome]:
+    """Run cases in their order, all of them `repeat` times, and tell of each part as it ends.
+
+    Args:
+        directory: For everything that is written; what is there stays.
+        seed: Of the first round; each round after it has the next one.
+    """
+    for settings, group in groupby(chosen, key=lambda each: dict(each.settings)):
+        mine = list(group)
+        place = directory / f"stack-{mine[0].number}"
+        with _running(place, settings) as stack:
+            for turn in range(repeat):
+                for each in mine:
+                    for part in each.parts:
+                        where = place / "parts" / f"{turn + 1}-{each.number}-{part.__name__}"
+                        yield await _run_part(stack, each, part, where, seed=seed + turn, scale=scale)
+
+
+@contextmanager
+def _running(place: Path, settings: Mapping[str, str]) -> Iterator[Stack]:
+    place.mkdir(parents=True, exist_ok=True)
+    with stacks.running(place, executors=0, environment={**SHORT_TIMES, **settings}) as stack:
+        yield stack
+
+
+async def _run_part(
+    stack: Stack, case: Case, part: Part, directory: Path, *, seed: int, scale: float
+) -> Outcome:
+    failure = ""
+    async with staged(stack, directory, seed=seed, scale=scale) as stage:
+        try:
+            await part(stage)
+            await stage.settle()
+        except _FAILURES as error:
+            failure = f"{type(error).__name__}: {error}"
+        evidence = await _evidence(stage)
+        seconds = stage.history.now()
+    await asyncio.to_thread(stage.history.write, directory / "history.jsonl")
+    return Outcome(
+        group=f"case {case.number} {case.name}",
+        name=cases.name(part),
+        title=cases.title(part),
+        seconds=seconds,
+        failure=failure,
+        judgements=judge(INVARIANTS, evidence),
+        notes=stage.notes,
+    )
+
+
+async def _evidence(stage: Stage) -> Evidence:
+    return Evidence(
+        history=stage.history,
+        ledger=stage.ledger.entries(),
+        tables=await tables.read(stage.stack.database_url, stage.run),
+    )

@@ -1,0 +1,1 @@
+"""Whether services and executors speak the protocol."""

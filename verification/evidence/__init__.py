@@ -1,0 +1,1 @@
+"""What was seen: calls and answers, the handlers' ledger, the rows of the database."""

@@ -1,0 +1,1 @@
+"""What must always hold, each judged by itself from the evidence."""

@@ -1,0 +1,1 @@
+"""What runs and can be killed: the stack, executors, and the servers below."""

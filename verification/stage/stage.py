@@ -1,0 +1,182 @@
+"""What a part of a case acts on: the stack, callers, executors, and all that is written down meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+
+from verification.evidence.history import History
+from verification.evidence.ledger import Ledger
+from verification.evidence.tables import LABEL
+from verification.peers.control import Control, calling
+from verification.stage.executors import Executors, executors_of
+from verification.stage.stack import SHORT_TIMES, Life, Stack, clean_environment
+from verification.unmet import Unmet
+
+LEASE_SECONDS = 3.0
+HEARTBEAT_SECONDS = 1.0
+GRACE_SECONDS = 3.0
+LOST_AFTER_SECONDS = 1.5 * LEASE_SECONDS
+"""Without a heartbeat for so long a lease is lost; the reaper, every few seconds, sees it."""
+
+SETTLE_SECONDS = 90.0
+"""How long jobs may take to end once nothing is done to them any more."""
+
+_POLL_SECONDS = 0.1
+_AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+_OPEN_JOBS = f"""
+select count(*) from jobs
+where labels @> jsonb_build_object('{LABEL}', $1::text) and state in ('QUEUED', 'RUNNING')
+"""
+
+
+@dataclass(slots=True)
+class Stage:
+    """A stack with everything that one part of a case needs; nothing in it outlives the part.
+
+    Attributes:
+        run: Names the part's run; its jobs are labelled with it.
+        random: Seeded; all chance of a part comes from it.
+        scale: 1 for the sizes that the case tells, less for a shorter run.
+        notes: What was measured, for the report.
+    """
+
+    stack: Stack
+    history: History
+    control: Control
+    executors: Executors
+    ledger: Ledger
+    directory: Path
+    run: str
+    random: random.Random
+    scale: float
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def scaled(self, count: int, *, at_least: int = 1) -> int:
+        """A count of the case's, at this run's scale."""
+        return max(at_least, round(count * self.scale))
+
+    def work(self, **order: Any) -> dict[str, Any]:
+        """The input of a synthetic job whose handler writes to the part's ledger."""
+        return {"ledger": str(self.ledger.path), **order}
+
+    # What is done to processes
+
+    def kill(self, name: str, sent: signal.Signals = signal.SIGKILL) -> Life:
+        """Send a signal to a process of the stack, and return its life up to then, for `restarted`."""
+        self.history.fault(name, "killed" if sent is signal.SIGKILL else sent.name)
+        return self.stack.kill(name, sent)
+
+    async def restarted(self, life: Life) -> None:
+        """Wait until a process of the stack lives again."""
+        await asyncio.to_thread(self.stack.until_restarted, life)
+
+    async def kill_and_restart(self, name: str) -> None:
+        await self.restarted(self.kill(name))
+
+    @contextmanager
+    def held_down(self, name: str) -> Iterator[None]:
+        """Kill a process of the stack, and keep it from being started again while the block runs."""
+        self.history.fault(name, "held down")
+        with self.stack.held_down(name):
+            yield
+        self.history.fault(name, "let up")
+
+    # What the database says
+
+    async def value(self, query: str, *arguments: Any) -> Any:
+        """Ask the database for one value."""
+        connection = await asyncpg.connect(self.stack.database_url, ssl=False)
+        try:
+            return await connection.fetchval(query, *arguments)
+        finally:
+            await connection.close()
+
+    async def until_value(
+        self, query: str, *arguments: Any, holds: Callable[[Any], bool], seconds: float, what: str
+    ) -> Any:
+        """Wait until a query's value fulfils a condition, through restarts of the database; return it.
+
+        Args:
+            what: Is waited for, for the error.
+
+        Raises:
+            Unmet: It did not come in time.
+        """
+        deadline = self.history.now() + seconds
+        found: Any = None
+        while self.history.now() < deadline:
+            try:
+                found = await self.value(query, *arguments)
+            except _AWAY as error:
+                found = repr(error)
+            else:
+                if holds(found):
+                    return found
+            await asyncio.sleep(_POLL_SECONDS)
+        raise Unmet(f"waited {seconds:.0f} s in vain for {what}; the last answer was {found}")
+
+    async def until(self, condition: Callable[[], object], *, seconds: float, what: str) -> None:
+        """Wait for what no event tells of, for example an entry in the ledger.
+
+        Raises:
+            Unmet: It did not come in time.
+        """
+        deadline = self.history.now() + seconds
+        while not condition():
+            if self.history.now() > deadline:
+                raise Unmet(f"waited {seconds:.0f} s in vain for {what}")
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def open_jobs(self) -> int:
+        """How many jobs of this run have not ended."""
+        return int(await self.value(_OPEN_JOBS, self.run))
+
+    async def settle(self, *, seconds: float = SETTLE_SECONDS) -> None:
+        """Wait until every job of this run has ended, with an executor more if any is open.
+
+        Raises:
+            Unmet: Some have not: a job was lost on the way.
+        """
+        if await self.open_jobs():
+            await self.executors.start("finisher")
+        await self.until_value(
+            _OPEN_JOBS, self.run, holds=lambda count: count == 0, seconds=seconds, what="every job to end"
+        )
+
+
+@asynccontextmanager
+async def staged(stack: Stack, directory: Path, *, seed: int, scale: float) -> AsyncIterator[Stage]:
+    """Set a stage on a running stack; its executors and connections end with the block.
+
+    Args:
+        directory: For the ledger and the executors' logs; made if need be.
+    """
+    directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - a moment
+    run, history = uuid4().hex, History()
+    environment = {**clean_environment(), **SHORT_TIMES}
+    async with (
+        calling(stack.control, history, run=run) as control,
+        executors_of(stack.execution, history, directory=directory, environment=environment) as executors,
+    ):
+        yield Stage(
+            stack=stack,
+            history=history,
+            control=control,
+            executors=executors,
+            ledger=Ledger(directory / "ledger.txt"),
+            directory=directory,
+            run=run,
+            random=random.Random(seed),
+            scale=scale,
+        )
