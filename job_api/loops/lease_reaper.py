@@ -12,6 +12,8 @@ What ends a lease here, in the order in which it is asked:
   costs nothing, if the executor never said a word about it, as the lease may never have arrived.
 - Time-out and grace are over, whatever heartbeats say: TIMED_OUT.
 
+With a cancel requested, each of these ends is CANCELLED.
+
 What is promised when parts fail: time in which no worker wrote a pulse (workers down, database paused) was
 nobody's silence. The first pulse afterwards gives that time back to every lease, and nothing is ended without
 a fresh pulse. If Redis is away, watchers and dispatchers learn of the end by their polls.
@@ -25,7 +27,7 @@ import random
 import structlog
 
 from shared.catalog.catalog import Catalog
-from shared.domain.attempts import AttemptEnd, AttemptOutcome, decide
+from shared.domain.attempts import AttemptEnd, AttemptOutcome, decide, effective
 from shared.domain.jobs import JobError
 from shared.domain.leases import PULSE_TOLERANCE
 from shared.domain.retries import EXECUTOR_LOST, TIMEOUT
@@ -80,8 +82,8 @@ class LeaseReaper:
         return len(overdue) == ATTEMPTS_PER_STEP_MAX
 
     def _ending(self, overdue: OverdueAttempt) -> Ending:
-        end = _end(overdue)
         held = overdue.held
+        end = effective(_end(overdue), held.standing)
         policy = self._catalog.retry_policy_of(held.job_type)
         decision = decide(end, held.standing, policy, uniform=self._uniform())
         return Ending(held.lease, end, decision)

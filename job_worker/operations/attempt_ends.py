@@ -7,7 +7,7 @@ from typing import assert_never
 
 from job_worker.operations.reports import End, Failure, GiveBack, GiveBackReason, ReportOutcome, Stopped
 from shared.catalog.catalog import Catalog
-from shared.domain.attempts import AttemptEnd, AttemptOutcome, Finish, TryAgain, decide
+from shared.domain.attempts import AttemptEnd, AttemptOutcome, Finish, TryAgain, decide, effective
 from shared.domain.jobs import JobChange, JobError
 from shared.domain.retries import EXECUTOR_LOST, TIMEOUT
 from shared.storage.attempts import HeldAttempt
@@ -28,15 +28,8 @@ class AttemptEnds:
 
     def given_back(self, held: HeldAttempt) -> Ending:
         """End an attempt that nobody works on, through no fault of its own."""
-        end = effective(AttemptEnd(AttemptOutcome.GIVEN_BACK), held)
+        end = effective(AttemptEnd(AttemptOutcome.GIVEN_BACK), held.standing)
         return Ending(held.lease, end, self.decide(held, end))
-
-
-def effective(end: AttemptEnd, held: HeldAttempt) -> AttemptEnd:
-    """Return the end as it counts: with a cancel requested, every end is CANCELLED."""
-    if held.standing.cancel_requested:
-        return AttemptEnd(AttemptOutcome.CANCELLED, forced=end.forced)
-    return end
 
 
 def end_of(reported: Failure | GiveBack | Stopped) -> AttemptEnd:

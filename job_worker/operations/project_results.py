@@ -32,12 +32,12 @@ from traceback import extract_tb
 import structlog
 
 from job_worker.operations import outputs
-from job_worker.operations.attempt_ends import AttemptEnds, effective, end_of, outcome_of
+from job_worker.operations.attempt_ends import AttemptEnds, end_of, outcome_of
 from job_worker.operations.outputs import ReadOutput
 from job_worker.operations.projection import Projection, SuccessfulAttempt
 from job_worker.operations.report_answers import answer_of_ended, stored_answer
 from job_worker.operations.reports import Report, ReportAnswer, ReportOutcome, Success
-from shared.domain.attempts import AttemptEnd, AttemptOutcome, Finish
+from shared.domain.attempts import AttemptEnd, AttemptOutcome, Finish, effective
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.identity import JobId
 from shared.domain.jobs import Artifact, JobChange, JobError
@@ -199,7 +199,7 @@ class ProjectResults:
             end = AttemptEnd(AttemptOutcome.FAILED, fault)
         else:
             end = end_of(report.end)
-        end = effective(end, held)
+        end = effective(end, held.standing)
         decision = self._ends.decide(held, end)
         answer = ReportAnswer(report.lease, outcome_of(report.end, decision))
         if fault is not None and answer.outcome is ReportOutcome.ACCEPTED:

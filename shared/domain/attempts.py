@@ -86,16 +86,24 @@ class Finish:
     standing: Standing
 
 
+def effective(end: AttemptEnd, standing: Standing) -> AttemptEnd:
+    """Return an end without success as it counts: with a cancel requested, every one is CANCELLED."""
+    if standing.cancel_requested:
+        return AttemptEnd(AttemptOutcome.CANCELLED, forced=end.forced)
+    return end
+
+
 def decide(end: AttemptEnd, standing: Standing, policy: RetryPolicy, *, uniform: float) -> TryAgain | Finish:
     """Decide what follows an attempt that ended without success.
 
     Args:
-        end: How it ended.
+        end: How it ended, as it counts.
         standing: Before this end.
         uniform: A draw from [0, 1) for the jitter.
     """
+    end = effective(end, standing)
     after = _counted(end, standing)
-    if standing.cancel_requested or end.outcome is AttemptOutcome.CANCELLED:
+    if end.outcome is AttemptOutcome.CANCELLED:
         return Finish(JobChange.CANCELLED, None, after)
     if policy.life_max is not None and standing.age > policy.life_max:
         return Finish(JobChange.FAILED, JobError(TIMEOUT, "the job lived longer than it may"), after)

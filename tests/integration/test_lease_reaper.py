@@ -22,6 +22,15 @@ async def request_cancel(transactions: Transactions, job_id: JobId) -> None:
         await transaction.leases.request_cancel(job_id)
 
 
+async def cancelled_end(transactions: Transactions, job_id: JobId) -> tuple[AttemptOutcome | None, bool, int]:
+    """Return how a cancelled job's one attempt ended, whether by force, and what it cost."""
+    job = await the_job(transactions, job_id)
+    (attempt,) = await attempts(transactions, job_id)
+    assert (job.state, job.error, attempt.error) == (JobState.CANCELLED, None, None)
+    assert job.cancellation is not None
+    return attempt.outcome, job.cancellation.forced, job.losses + job.failures
+
+
 async def test_a_silent_executor_loses_its_lease_and_a_lively_one_keeps_it(
     transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime
 ) -> None:
@@ -147,8 +156,32 @@ async def test_a_job_whose_executor_is_lost_after_a_cancel_is_cancelled(
 
     await reaper.step()
 
-    assert (await the_job(transactions, lease.ref.job_id)).state is JobState.CANCELLED
-    assert await outcomes(transactions, lease.ref.job_id) == [AttemptOutcome.LOST]
+    assert await cancelled_end(transactions, lease.ref.job_id) == (AttemptOutcome.CANCELLED, False, 0)
+
+
+async def test_a_job_whose_executor_never_took_its_lease_is_cancelled_after_a_cancel(
+    transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime
+) -> None:
+    lease = await a_lease(transactions, terms=LeaseTerms(2 * SECOND, 600 * SECOND, 60 * SECOND))
+    await request_cancel(transactions, lease.ref.job_id)
+    await database_time.advance(4 * SECOND)
+
+    await reaper.step()
+
+    assert await cancelled_end(transactions, lease.ref.job_id) == (AttemptOutcome.CANCELLED, False, 0)
+
+
+async def test_a_job_that_runs_out_of_time_after_a_cancel_is_cancelled_by_force(
+    transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime
+) -> None:
+    lease = await accepted(transactions, terms=SHORT_TIMEOUT)
+    await database_time.advance(12 * SECOND)
+    await request_cancel(transactions, lease.ref.job_id)
+    await database_time.advance(2 * SECOND)
+
+    await reaper.step()
+
+    assert await cancelled_end(transactions, lease.ref.job_id) == (AttemptOutcome.CANCELLED, True, 0)
 
 
 async def test_a_job_type_that_only_another_replica_knows_is_reaped_too(

@@ -116,6 +116,10 @@ def _cancelled(rows: JobRows) -> Iterator[str]:
         yield f"a cancel was accepted, and it is {rows.job['state']}"
     if asked and not _ended(rows) and not rows.leases:
         yield "a cancel was accepted, and it waits for another attempt"
+    requested = [place for place, each in enumerate(rows.events) if each["kind"] == "cancel_requested"]
+    ends = {each["outcome"] for place in requested for each in rows.events[place:]} - {None, "cancelled"}
+    if ends:
+        yield f"a cancel was requested, and an attempt then ended as {ends}"
     if rows.job["state"] == "CANCELLED" and not asked:
         yield "it is cancelled, and nobody asked for that"
 

@@ -223,15 +223,16 @@ class CoreModel:
             lease = job.held
             silent = lease.heartbeat_time + SILENCE < self.now
             asked = job.cancel_time
-            if asked is not None and max(asked, lease.reprieve_time) + GRACE < self.now:
-                job.cancel_forced = True
+            too_late = lease.deadline_time < self.now
+            ignored = asked is not None and max(asked, lease.reprieve_time) + GRACE < self.now
+            if asked is not None and (silent or too_late or ignored):
+                job.cancel_forced = ignored or not silent
                 job.end_attempt("cancelled", None, self.now)
             elif silent and not lease.accepted:
                 job.end_attempt("given_back", None, self.now)
             elif silent:
                 job.end_attempt("lost", "EXECUTOR_LOST", self.now)
-            elif lease.deadline_time < self.now:
-                job.cancel_forced = asked is not None
+            elif too_late:
                 job.end_attempt("timed_out", "TIMEOUT", self.now)
 
     def sweep_start_by(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 
-from shared.domain.attempts import AttemptEnd, AttemptOutcome, Finish, TryAgain, decide
+from shared.domain.attempts import AttemptEnd, AttemptOutcome, Finish, TryAgain, decide, effective
 from shared.domain.identity import JobType
 from shared.domain.jobs import Artifact, JobChange, JobError
 from shared.domain.leases import LeaseRef
@@ -112,7 +112,7 @@ class Reports:
         await transaction.states.end_attempts([self._ending(each, end) for each in unnamed])
 
     def _ending(self, held: HeldAttempt, end: AttemptEnd, *, report: str = "", answer: str = "") -> Ending:
-        end = _effective(held, end)
+        end = effective(end, held.standing)
         return Ending(
             held.lease,
             end,
@@ -128,17 +128,12 @@ class Reports:
         return decide(end, held.standing, self._policy, uniform=self._uniform)
 
     def _answer(self, held: HeldAttempt, report: Report) -> Answer:
-        decision = self._decision(held, _effective(held, _ENDS[report]))
+        decision = self._decision(held, effective(_ENDS[report], held.standing))
         if isinstance(decision, TryAgain):
             return Answer.RETRY_SCHEDULED
         if decision.change is JobChange.CANCELLED and report is not Report.STOPPED:
             return Answer.CANCELLED_INSTEAD
         return Answer.ACCEPTED
-
-
-def _effective(held: HeldAttempt, end: AttemptEnd) -> AttemptEnd:
-    """With a cancel requested, every end is a cancelled one."""
-    return AttemptEnd(AttemptOutcome.CANCELLED) if held.standing.cancel_requested else end
 
 
 def _again(report: Report, earlier: EarlierReport | None) -> Answer:

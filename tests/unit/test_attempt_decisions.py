@@ -15,6 +15,7 @@ from shared.domain.attempts import (
     Standing,
     TryAgain,
     decide,
+    effective,
 )
 from shared.domain.jobs import JobChange, JobError
 from shared.domain.retries import Backoff, RetryPolicy
@@ -45,6 +46,23 @@ def test_a_requested_cancel_wins_over_every_end(end: AttemptEnd) -> None:
     decision = follows(end, replace(FRESH, cancel_requested=True))
     assert isinstance(decision, Finish)
     assert decision.change is JobChange.CANCELLED
+
+
+@pytest.mark.parametrize("end", EVERY_END, ids=lambda end: f"{end.outcome}-{end.error and end.error.code}")
+@pytest.mark.parametrize("forced", [False, True])
+def test_with_a_cancel_requested_every_end_counts_as_cancelled_and_costs_nothing(
+    end: AttemptEnd, forced: bool
+) -> None:
+    cancelled = replace(FRESH, failures=2, losses=2, cancel_requested=True)
+    counted = effective(replace(end, forced=forced, suspect=True, refused=True), cancelled)
+
+    assert counted == AttemptEnd(AttemptOutcome.CANCELLED, forced=forced)
+    assert follows(end, cancelled) == Finish(JobChange.CANCELLED, None, cancelled)
+
+
+@pytest.mark.parametrize("end", EVERY_END, ids=lambda end: f"{end.outcome}-{end.error and end.error.code}")
+def test_without_a_cancel_an_end_counts_as_what_it_is(end: AttemptEnd) -> None:
+    assert effective(end, FRESH) == end
 
 
 @pytest.mark.parametrize("code", ["PROVIDER_TIMEOUT", "VALIDATION_OUTPUT"])
