@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from shared.catalog import json_text
 from shared.catalog.catalog import Catalog
 from shared.catalog.definition import CredentialMode, JobDefinition
+from shared.catalog.misfits import misfits
 from shared.domain.errors import FieldViolation, InvalidInput, PayloadTooLarge
 from shared.domain.identity import Owner, UploadId
 from shared.domain.jobs import Target
@@ -101,12 +102,6 @@ class JobRequests:
         return CheckedJob(command, definition, owner, fingerprint, _upload_id(fitting, definition))
 
 
-def path_of(location: tuple[int | str, ...], top: str) -> str:
-    """Write a place inside a document as callers write it: `input.items[2].name`."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
-    return top + "".join(parts)
-
-
 def _fingerprint(command: CreateJobCommand, value: Any, owner: Owner) -> bytes:
     """Hash what was sent, before any default: key order and white space don't count, all else does."""
     overrides = command.overrides
@@ -143,13 +138,8 @@ def _fitting(text: bytes, model: type[BaseModel]) -> BaseModel:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False, include_context=False)
-        raise InvalidInput(
-            [
-                FieldViolation(path_of(each["loc"], "input"), each["msg"].removeprefix("Value error, "))
-                for each in found[:_VIOLATIONS_MAX]
-            ]
-        ) from None
+        found = misfits(error)[:_VIOLATIONS_MAX]
+        raise InvalidInput([FieldViolation(each.within("input"), each.what) for each in found]) from None
 
 
 def _upload_id(fitting: BaseModel, definition: JobDefinition) -> UploadId | None:

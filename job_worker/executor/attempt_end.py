@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from job_worker.executor.handler import Cancelled, HandlerFailure, JobContext
 from job_worker.executor.registry import RunnableJob
 from job_worker.executor.wording import fitted, tail
-from shared.catalog import json_text
+from shared.catalog import json_text, misfits
 from shared.domain.retries import PAYLOAD_TOO_LARGE, VALIDATION_OUTPUT
 from shared.gen.baton.internal.v1.handler_pipe_pb2 import Ceased, Work, WorkEnd
 from shared.gen.baton.v1.execution_service_pb2 import Failure, Success
@@ -28,8 +28,6 @@ INPUT_INVALID = "INPUT_INVALID"
 INTERNAL_HANDLER = "INTERNAL_HANDLER"
 MESSAGE_CHARACTERS_MAX = 1_000
 INTERNAL_MESSAGE_CHARACTERS_MAX = 10_000
-_FIELD_ERRORS_MAX = 20
-"""So many are named; the next attempt is told them, and more would not help it."""
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{2,63}")
 
 
@@ -46,7 +44,7 @@ async def run_to_end(job: RunnableJob, work: Work, context: JobContext, threads:
     try:
         given = job.definition.input_model.model_validate_json(work.lease.input)
     except ValidationError as error:
-        return _failed(work, INPUT_INVALID, f"the input does not fit: {field_errors(error)}")
+        return _failed(work, INPUT_INVALID, misfits.sentence("input", error))
     try:
         made = await _called(job, context, given, threads)
         return _succeeded(work, _written(job.definition.output_model, made))
@@ -65,10 +63,10 @@ def _raised(job: RunnableJob, work: Work, context: JobContext, error: BaseExcept
         case HandlerFailure():
             return _failed_as_told(work, error)
         case _DoesNotFit():
-            return _failed(work, VALIDATION_OUTPUT, f"the output does not fit: {error}")
+            return _failed(work, VALIDATION_OUTPUT, str(error))
         # A handler builds its output from what a provider wrote; that it does not fit is no bug.
         case ValidationError() if error.title == job.definition.output_model.__name__:
-            return _failed(work, VALIDATION_OUTPUT, f"the output does not fit: {field_errors(error)}")
+            return _failed(work, VALIDATION_OUTPUT, misfits.sentence("output", error))
         case _:
             return _crashed(work)
 
@@ -83,15 +81,16 @@ async def _called(job: RunnableJob, context: JobContext, given: BaseModel, threa
 def _written(model: type[BaseModel], made: Any) -> bytes:
     """Write an output as canonical JSON, checked against the model as everyone else will read it."""
     if not isinstance(made, model):
-        raise _DoesNotFit(f"the handler returned {type(made).__name__}, not {model.__name__}")
+        found = f"the handler returned {type(made).__name__}, not {model.__name__}"
+        raise _DoesNotFit(f"the output does not fit: {found}")
     try:
         output = json_text.canonical(made.model_dump(mode="json", warnings=False))
         json_text.parse(output)
         model.model_validate_json(output)
     except json_text.MalformedDocument as error:
-        raise _DoesNotFit(str(error)) from None
+        raise _DoesNotFit(f"the output {error}") from None
     except ValidationError as error:
-        raise _DoesNotFit(field_errors(error)) from None
+        raise _DoesNotFit(misfits.sentence("output", error)) from None
     return output
 
 
@@ -127,14 +126,3 @@ def _crashed(work: Work, what: str = "") -> WorkEnd:
     kind = sys.exc_info()[0]
     log.warning("handler.failed", error=kind.__name__ if kind else what)
     return end
-
-
-def field_errors(error: ValidationError) -> str:
-    """Say which fields are wrong and why, without the values."""
-    details = error.errors(include_url=False, include_input=False, include_context=False)
-    lines = [
-        f"{'.'.join(map(str, each['loc'])) or 'the whole'}: {each['msg']}"
-        for each in details[:_FIELD_ERRORS_MAX]
-    ]
-    more = len(details) - len(lines)
-    return "; ".join([*lines, *([f"and {more} more"] if more else [])])

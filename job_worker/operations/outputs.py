@@ -10,13 +10,11 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from job_worker.operations.reports import Success
-from shared.catalog import json_text
+from shared.catalog import json_text, misfits
 from shared.catalog.definition import JobDefinition
 from shared.domain.jobs import JobError
 from shared.domain.retries import PAYLOAD_TOO_LARGE, VALIDATION_OUTPUT
 
-_VIOLATIONS_MAX = 20
-"""The next attempt is told the errors; more of them would not help it."""
 _MESSAGE_CHARACTERS_MAX = 1_000
 
 
@@ -53,12 +51,7 @@ def fit(output: ReadOutput, definition: JobDefinition) -> BaseModel | JobError:
     try:
         return definition.output_model.model_validate_json(output.text)
     except ValidationError as error:
-        violations = error.errors(include_url=False, include_input=False, include_context=False)
-        sentences = [
-            f"{'.'.join(map(str, each['loc'])) or 'output'}: {each['msg']}"
-            for each in violations[:_VIOLATIONS_MAX]
-        ]
-        return invalid("; ".join(sentences))
+        return invalid(misfits.sentence("output", error))
 
 
 def kept(output: ReadOutput, definition: JobDefinition) -> bytes | None:
