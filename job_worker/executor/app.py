@@ -139,6 +139,7 @@ async def _built(settings: ExecutorSettings, selection: Selection, clock: Clock)
             keeper=keeper,
             book=book,
             outgoing=outgoing,
+            heartbeats=heartbeats,
             clock=clock,
             wait_max=timedelta(seconds=settings.reconnect_seconds_max),
         )

@@ -1,4 +1,4 @@
-"""Keeps a session open: connects again after a break, and moves on when the service asks to."""
+"""Keeps a session open: connects again after a break, and moves on when the service asks to or is silent."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import grpc
 import structlog
 
 from job_worker.executor.broken_stream import StreamBroken
+from job_worker.executor.heartbeats import Heartbeats
 from job_worker.executor.held_lease import LeaseBook
 from job_worker.executor.keeper import Keeper
 from job_worker.executor.outgoing import Outgoing
@@ -23,6 +24,10 @@ from shared.runtime.loops import Backoff, Loop, Timetable
 log = structlog.get_logger(__name__)
 
 _RECONNECT_FIRST = timedelta(seconds=0.1)
+_ANSWER_SECONDS = 2.5
+_ANSWER_SECONDS_MAX = 10.0
+"""How long a welcome is waited for: not long at first, as the next connection may come out elsewhere, and
+then twice as long each time, so that a service that is slow with its answers gets to give one."""
 _LASTING_SECONDS = 5.0
 """A session that ends sooner counts as a failure."""
 _AFTER_GOODBYE = timedelta(hours=1)
@@ -54,6 +59,7 @@ class Connection:
         keeper: Keeper,
         book: LeaseBook,
         outgoing: Outgoing,
+        heartbeats: Heartbeats,
         clock: Clock,
         wait_max: timedelta,
     ) -> None:
@@ -63,10 +69,12 @@ class Connection:
         self._keeper = keeper
         self._book = book
         self._outgoing = outgoing
+        self._heartbeats = heartbeats
         self._clock = clock
         self._backoff = Backoff(base=min(_RECONNECT_FIRST, wait_max), cap=wait_max)
         self._opened_time = 0.0
         self._short_lives = 0
+        self._unwelcome = 0
         self._session: Session | None = None
         self._moving = False
         self.welcomed = asyncio.Event()
@@ -85,17 +93,22 @@ class Connection:
         """
         if self._leaving:
             return False
+        if self._session is not None and self._moving and self._session.has_ended:
+            await self._leave()
         if self._session is None or self._moving:
             await self._move()
             return True
         try:
-            await self._session.until_over()
+            silent = await self._until_left(self._session)
         except StreamBroken:
             if self._leaving:
                 return False
             await self._leave()
             await self._rest()
             raise
+        if silent:
+            await self._leave_silence()
+            return True
         log.info("session.drained")
         self._moving = True
         await self._rest()
@@ -111,6 +124,32 @@ class Connection:
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
+
+    async def _until_left(self, session: Session) -> bool:
+        """Wait until the session must be left; True if nobody said so, but heartbeats stay unanswered.
+
+        Raises:
+            StreamBroken: It has ended.
+        """
+        over = asyncio.ensure_future(session.until_over())
+        silence = asyncio.ensure_future(self._heartbeats.silence.wait())
+        try:
+            await asyncio.wait({over, silence}, return_when=asyncio.FIRST_COMPLETED)
+            if over.done():
+                over.result()
+            return not over.done()
+        finally:
+            over.cancel()
+            silence.cancel()
+
+    async def _leave_silence(self) -> None:
+        """Try for a better session once; without one, the present one is listened to for longer."""
+        log.warning("session.silent", held=len(self._book))
+        try:
+            await self._move()
+        except StreamBroken as broken:
+            log.warning("session.not_replaced", error=str(broken))
+            self._heartbeats.be_patient()
 
     async def _rest(self) -> None:
         """Wait a little longer after each session in a row that did not last."""
@@ -133,8 +172,10 @@ class Connection:
         try:
             hello = Hello(held=[held.ref for held in self._book])
             hello.MergeFrom(self._hello)
-            welcome = await session.open(hello)
+            patience = min(_ANSWER_SECONDS_MAX, _ANSWER_SECONDS * (1 << min(self._unwelcome, 10)))
+            welcome = await session.open(hello, answer_seconds=patience)
         except StreamBroken as broken:
+            self._unwelcome += 1
             await session.close()
             if broken.code in _HOPELESS and not self.welcomed.is_set():
                 raise StartupFault(f"{self._address} refuses this executor: {broken}") from broken
@@ -146,6 +187,7 @@ class Connection:
         if old is not None:
             await old.close()
         self._moving = False
+        self._unwelcome = 0
         self.welcomed.set()
         self._opened_time = self._clock.monotonic()
         self._keeper.connected(welcome)

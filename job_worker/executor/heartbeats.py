@@ -1,7 +1,25 @@
-"""Says of all held leases, in time, that they are worked on, and notices when nobody hears it."""
+"""Says of all held leases, in time, that they are worked on, and notices when nobody hears it.
+
+A stream proves nothing: its other end may be stopped, or the way to it may swallow what is sent. What proves
+that the service hears is that it records heartbeats, which it does about once a second. So a heartbeat that
+is unanswered for most of an interval is silence, and another session is tried. From the last heartbeat that
+came through, that is within two intervals; leases stand for more than as long again, time for more attempts.
+
+A slow database is silent too, and must not be asked more because it is slow:
+
+- the silent session is left only for one that was welcomed, so nothing is lost by trying in vain;
+- after a vain attempt the patience begins anew, so that an executor never says hello more often than it
+  sends heartbeats, and a heartbeat that is recorded meanwhile ends the matter;
+- how patient an executor is, is drawn by lot each time, so that those that began together come apart.
+
+Without leases there are no heartbeats: then gRPC's pings notice, in about the same time (see
+`shared/rpc/channel.py`).
+"""
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections import deque
 
 import structlog
@@ -17,10 +35,19 @@ _EARLY = 0.9
 """Heartbeats come a little before they are due, since steps come at their own pace."""
 _UNRECORDED_INTERVALS_MAX = 2
 """Heartbeats that are not recorded after so many intervals make the leases uncertain."""
+_PATIENCE = (0.6, 0.9)
+"""The share of an interval after which an unanswered heartbeat is silence is drawn from between these. Six
+seconds of the ten that ship are more than gathering heartbeats and the longest statement take together."""
+_ANSWER_SECONDS = 2.5
+"""However short the interval, an answer may take this long: services gather heartbeats for a second."""
 
 
 class Heartbeats:
-    """One frame for all leases every shortest interval; progress sooner, but gathered."""
+    """One frame for all leases every shortest interval; progress sooner, but gathered.
+
+    Attributes:
+        silence: Set while the service leaves heartbeats unanswered for longer than it should.
+    """
 
     def __init__(self, *, book: LeaseBook, outgoing: Outgoing, pool: HandlerPool, clock: Clock) -> None:
         self._book = book
@@ -30,6 +57,8 @@ class Heartbeats:
         self._progressed: dict[int, HeldLease] = {}
         self._last_time = float("-inf")
         self._unrecorded: deque[tuple[int, float]] = deque()
+        self.silence = asyncio.Event()
+        self.be_patient()
 
     def progressed(self, held: HeldLease) -> None:
         """Send this lease's progress with the next step."""
@@ -38,6 +67,7 @@ class Heartbeats:
     def connected(self) -> None:
         """Begin anew, with a heartbeat of every lease at once."""
         self._unrecorded.clear()
+        self.be_patient()
         self._send_all()
         if not len(self._book):
             self._pool.tell_uncertain(False)
@@ -50,15 +80,23 @@ class Heartbeats:
         while self._unrecorded and self._unrecorded[0][0] <= number:
             self._unrecorded.popleft()
             self._pool.tell_uncertain(False)
+            self.silence.clear()
+
+    def be_patient(self) -> None:
+        """Count the silence from now on."""
+        self._patient_since = self._clock.monotonic()
+        self._patience = random.uniform(*_PATIENCE)
+        self.silence.clear()
 
     async def step(self) -> bool:
         """Send what is due."""
         interval = min((held.heartbeat_seconds for held in self._book), default=None)
         if interval is None:
+            self._unrecorded.clear()
+            self.silence.clear()
             return False
         now = self._clock.monotonic()
-        if self._unrecorded and now - self._unrecorded[0][1] > interval * _UNRECORDED_INTERVALS_MAX:
-            self._pool.tell_uncertain(True)
+        self._listen(interval, now)
         if now - self._last_time >= interval * _EARLY:
             self._send_all()
         else:
@@ -67,6 +105,15 @@ class Heartbeats:
                     self._outgoing.heartbeat(held.heartbeat())
         self._progressed.clear()
         return False
+
+    def _listen(self, interval: float, now: float) -> None:
+        if not self._unrecorded:
+            return
+        _, oldest_time = self._unrecorded[0]
+        if now - oldest_time > interval * _UNRECORDED_INTERVALS_MAX:
+            self._pool.tell_uncertain(True)
+        if now - max(oldest_time, self._patient_since) > max(interval, _ANSWER_SECONDS) * self._patience:
+            self.silence.set()
 
     def _send_all(self) -> None:
         self._last_time = self._clock.monotonic()

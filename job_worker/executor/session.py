@@ -17,7 +17,8 @@ from shared.rpc.channel import channel_options
 
 MESSAGE_BYTES_MAX = 16 * 1024 * 1024
 """Frames stay under 4 MiB; a deployment that allows larger ones says so in its welcome."""
-_WELCOME_SECONDS_MAX = 10
+_REACH_SECONDS_MAX = 2
+"""A connection that takes longer goes nowhere: a process that is stopped, or a way that swallows all."""
 _FAREWELL_SECONDS_MAX = 5
 """How long the service may take to end a stream after a goodbye."""
 
@@ -43,15 +44,19 @@ class Session:
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._over.add_done_callback(_take_note)
 
-    async def open(self, hello: Hello) -> Welcome:
+    async def open(self, hello: Hello, *, answer_seconds: float) -> Welcome:
         """Say who is there, and return the welcome.
 
+        Args:
+            answer_seconds: How long a service that was reached may take to answer.
+
         Raises:
-            StreamBroken: There is none.
+            StreamBroken: There is no welcome.
         """
         with broken_streams():
-            async with asyncio.timeout(_WELCOME_SECONDS_MAX):
+            async with asyncio.timeout(_REACH_SECONDS_MAX):
                 await self._call.write(OpenSessionRequest(hello=hello))
+            async with asyncio.timeout(answer_seconds):
                 first = await self._call.read()
             if first is grpc.aio.EOF or not first.HasField("welcome"):
                 raise StreamBroken("the service did not answer the hello with a welcome")
@@ -65,6 +70,11 @@ class Session:
         ]
         for task in self._tasks:
             task.add_done_callback(self._ended)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is read or sent any more."""
+        return any(task.done() for task in self._tasks)
 
     async def until_over(self) -> None:
         """Return when the service asks to go elsewhere; the stream still stands then.

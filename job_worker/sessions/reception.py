@@ -19,6 +19,7 @@ from job_worker.sessions.report_batch import ReportBatch
 from job_worker.sessions.session import Session, SessionEnd
 from job_worker.sessions.sessions import Sessions
 from shared.catalog.catalog import Catalog
+from shared.domain.errors import PlatformUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -63,9 +64,15 @@ class Reception:
     async def open(self, hello: Hello) -> Session:
         """Make the session; an older one of the same incarnation ends.
 
+        While draining there are no new ones: an executor that finds no other replica keeps the session that
+        it has, which answers until its time is over.
+
         Raises:
-            PlatformUnavailable: The database did not answer; the next hello replaces whatever came of this.
+            PlatformUnavailable: The service stops. Or the database did not answer; the next hello replaces
+                whatever came of this.
         """
+        if self._draining:
+            raise PlatformUnavailable("service")
         known = self._catalog.definitions
         unknown = [each.job_type for each in hello.capabilities if each.job_type not in known]
         if unknown:  # an executor may be newer than the service

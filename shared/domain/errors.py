@@ -35,7 +35,7 @@ from uuid import UUID
 from shared.domain.identity import JobId
 from shared.domain.naming import there_are
 
-Platform = Literal["database", "redis", "provider"]
+Platform = Literal["database", "redis", "provider", "service"]
 
 _NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 
@@ -214,7 +214,8 @@ class PlatformUnavailable(BatonError):
 
     def __init__(self, what: Platform) -> None:
         self.what: Platform = what
-        super().__init__(f"the {what} did not answer; try again", metadata={"what": what})
+        said = "stops" if what == "service" else "did not answer"
+        super().__init__(f"the {what} {said}; try again", metadata={"what": what})
 
 
 class Unauthenticated(BatonError):

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 ChannelOption = tuple[str, int | str]
 
-CLIENT_PING_SECONDS = 30
-"""How often our clients ask a quiet connection whether it lives."""
-PING_SECONDS_MIN = 10
-"""The shortest interval that our servers permit; who pings more often is told GOAWAY `too_many_pings`."""
+CLIENT_PING_SECONDS = 10
+"""How often our clients ask a quiet connection whether it lives. An executor without leases sends nothing
+else, and is to notice as soon as one with leases that nothing comes through."""
+PING_SECONDS_MIN = 5
+"""The shortest interval that our servers permit; who pings more often is told GOAWAY `too_many_pings`. It is
+half of our clients' interval, so that a busy machine may hold up a ping and send the next in time."""
 PING_TIMEOUT_SECONDS = 5
 """How long an unanswered ping is waited for, on both sides, before the connection counts as dead."""
 

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 SECRET_SETTING = "BATON_TOKEN_SECRET"
 
-_SERVER_PING_SECONDS = 20
+_SERVER_PING_SECONDS = 10
 """How often the server asks a quiet connection; a vanished client is noticed after this and the time-out."""
 _PORT_MAX = 65535
 _TRANSPORT_HEADROOM = 1.25
