@@ -18,6 +18,7 @@ class Outcome:
         name: Of the check or part.
         title: What it shows, in a sentence.
         failure: What was not so; empty if all was.
+        unjudged: Why nothing could be said here; empty if something was.
         judgements: Of every invariant, from the evidence of this part; empty for checks.
         notes: What was measured.
     """
@@ -27,6 +28,7 @@ class Outcome:
     title: str
     seconds: float
     failure: str = ""
+    unjudged: str = ""
     judgements: Sequence[Judgement] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
 
@@ -81,6 +83,7 @@ def _outcome(outcome: Outcome) -> Mapping[str, Any]:
         "passed": outcome.passed,
         "seconds": round(outcome.seconds, 2),
         "failure": outcome.failure,
+        "unjudged": outcome.unjudged,
         "broken_invariants": [
             {
                 "number": each.invariant.number,

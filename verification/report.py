@@ -11,8 +11,7 @@ _INDENT = " " * 8
 
 def line(outcome: Outcome) -> str:
     """One outcome; what is wrong follows in lines of its own."""
-    word = "ok" if outcome.passed else "FAILED"
-    first = f"{word:<7} {outcome.group}: {outcome.name}  ({outcome.seconds:.1f} s)"
+    first = f"{_word(outcome):<7} {outcome.group}: {outcome.name}  ({outcome.seconds:.1f} s)"
     return "\n".join([first, *(f"{_INDENT}{each}" for each in _faults(outcome))])
 
 
@@ -24,7 +23,9 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         for total in totals(outcomes)
     ]
     failed = [each for each in outcomes if not each.passed]
-    lines.append(f"{len(outcomes) - len(failed)} of {len(outcomes)} passed")
+    unjudged = sum(bool(each.unjudged) for each in outcomes)
+    passed = f"{len(outcomes) - len(failed) - unjudged} of {len(outcomes)} passed"
+    lines.append(f"{passed}, {unjudged} not judged" if unjudged else passed)
     lines += [f"FAILED  {each.group}: {each.name}" for each in failed]
     return "\n".join(lines)
 
@@ -35,8 +36,14 @@ def _verdict(facts: int, broken: int) -> str:
     return "holds" if facts else "not judged"
 
 
+def _word(outcome: Outcome) -> str:
+    if not outcome.passed:
+        return "FAILED"
+    return "not judged" if outcome.unjudged else "ok"
+
+
 def _faults(outcome: Outcome) -> list[str]:
-    found = outcome.failure.splitlines()[:20]
+    found = [*outcome.failure.splitlines()[:20], *([outcome.unjudged] if outcome.unjudged else [])]
     for judgement in outcome.broken:
         found.append(f"invariant {judgement.invariant.number}, {judgement.invariant.name}, is broken:")
         found += [f"  {each}" for each in judgement.violations]

@@ -12,10 +12,12 @@ from uuid import uuid4
 
 import grpc
 import rfc8785
+from google.protobuf.json_format import MessageToDict
 
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import execution_service_pb2_grpc as pb_grpc
-from shared.rpc.channel import channel_options
+from shared.rpc.channel import call_metadata, channel_options
+from verification.evidence.history import Frame, History
 
 LIMIT_SECONDS = 10.0
 """The longest wait for anything; a check that gets here has failed."""
@@ -26,22 +28,39 @@ SYNTHETIC = pb.Capability(job_type="synthetic", input_schema_versions=[1], outpu
 class ScriptedExecutor:
     """One session; keeps every frame that it was sent."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Any, *, name: str = "scripted", history: History | None = None) -> None:
+        self.name = name
         self.welcome = pb.Welcome()
+        self.incarnation_id = ""
         self.frames: list[pb.OpenSessionResponse] = []
         self.status: grpc.StatusCode | None = None
         self.error: grpc.aio.AioRpcError | None = None
         self._call = call
+        self._session = f"{name} {uuid4().hex}"
+        self._history = history
         self._changed = asyncio.Condition()
         self._reader: asyncio.Task[None] | None = None
 
     @classmethod
     @asynccontextmanager
-    async def connected(cls, address: str) -> AsyncIterator[Self]:
-        """Open a stream on a connection of its own."""
+    async def connected(
+        cls,
+        address: str,
+        *,
+        name: str = "scripted",
+        history: History | None = None,
+        token: str | None = None,
+    ) -> AsyncIterator[Self]:
+        """Open a stream on a connection of its own.
+
+        Args:
+            name: As it tells the service.
+            history: Where every frame is written down, if anywhere.
+        """
         options = (*channel_options(message_bytes_max=64 << 20), ("grpc.use_local_subchannel_pool", 1))
         async with grpc.aio.insecure_channel(address, options=options) as channel:
-            executor = cls(pb_grpc.ExecutionServiceStub(channel).OpenSession())
+            call = pb_grpc.ExecutionServiceStub(channel).OpenSession(metadata=call_metadata(token))
+            executor = cls(call, name=name, history=history)
             try:
                 yield executor
             finally:
@@ -58,9 +77,10 @@ class ScriptedExecutor:
         credits: int = 0,
     ) -> pb.Welcome:
         """Say hello and wait for the welcome; credits are for the queue `drill`."""
+        self.incarnation_id = incarnation_id or str(uuid4())
         message = pb.Hello(
-            executor_name="scripted",
-            incarnation_id=incarnation_id or str(uuid4()),
+            executor_name=self.name,
+            incarnation_id=self.incarnation_id,
             capabilities=capabilities,
             held=[ref(each) for each in held],
         )
@@ -81,6 +101,7 @@ class ScriptedExecutor:
         await self.send_frame(pb.OpenSessionRequest(**fields))
 
     async def send_frame(self, frame: pb.OpenSessionRequest) -> None:
+        self._note(frame, sent=True)
         await self._call.write(frame)
 
     async def credit(self, count: int, queue: str = "drill") -> None:
@@ -158,10 +179,16 @@ class ScriptedExecutor:
     def drained(self) -> bool:
         return any(frame.HasField("drain") for frame in self.frames)
 
+    def _note(self, frame: pb.OpenSessionRequest | pb.OpenSessionResponse, *, sent: bool) -> None:
+        if self._history is not None:
+            content, time = MessageToDict(frame), self._history.now()
+            self._history.frames.append(Frame(self._session, sent, content, time))
+
     async def _read(self) -> None:
         with suppress(asyncio.CancelledError):
             try:
                 while (frame := await self._call.read()) is not grpc.aio.EOF:
+                    self._note(frame, sent=False)
                     async with self._changed:
                         self.frames.append(frame)
                         self._changed.notify_all()
