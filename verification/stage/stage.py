@@ -6,7 +6,7 @@ import asyncio
 import random
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from verification.evidence.history import History
 from verification.evidence.ledger import Ledger
 from verification.evidence.tables import LABEL
 from verification.peers.control import Control, calling
+from verification.peers.executor import ScriptedExecutor
 from verification.stage.executors import Executors, executors_of
 from verification.stage.stack import SHORT_TIMES, Life, Stack, clean_environment
 from verification.unmet import Unmet
@@ -69,6 +70,10 @@ class Stage:
     def work(self, **order: Any) -> dict[str, Any]:
         """The input of a synthetic job whose handler writes to the part's ledger."""
         return {"ledger": str(self.ledger.path), **order}
+
+    def scripted(self, name: str) -> AbstractAsyncContextManager[ScriptedExecutor]:
+        """Connect an executor that does what the part says, and have its frames written down."""
+        return ScriptedExecutor.connected(self.stack.execution, name=name, history=self.history)
 
     # What is done to processes
 
@@ -126,6 +131,14 @@ class Stage:
             await asyncio.sleep(_POLL_SECONDS)
         raise Unmet(f"waited {seconds:.0f} s in vain for {what}; the last answer was {found}")
 
+    async def holding(self, query: str, *arguments: Any) -> AbstractAsyncContextManager[None]:
+        """Run a query that locks rows, and keep the locks until the end of the block that is returned."""
+        connection = await asyncpg.connect(self.stack.database_url, ssl=False)
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.fetch(query, *arguments)
+        return _ended_with_block(connection)
+
     async def until(self, condition: Callable[[], object], *, seconds: float, what: str) -> None:
         """Wait for what no event tells of, for example an entry in the ledger.
 
@@ -153,6 +166,14 @@ class Stage:
         await self.until_value(
             _OPEN_JOBS, self.run, holds=lambda count: count == 0, seconds=seconds, what="every job to end"
         )
+
+
+@asynccontextmanager
+async def _ended_with_block(connection: Any) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await connection.close()
 
 
 @asynccontextmanager
