@@ -19,9 +19,9 @@ from shared.domain.jobs import JobState
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.runtime.faults import StartupFault
 from shared.streams.connection import open_redis
-from tests.support.cuttable import cuttable
 from tests.support.execution_service import Execution, execution_running
 from tests.support.redis_keys import wipe
+from verification.peers.cuttable import cuttable
 from verification.peers.executor import ScriptedExecutor, heartbeat, success
 
 ACCEPTED = pb.REPORT_OUTCOME_ACCEPTED

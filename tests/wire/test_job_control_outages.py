@@ -15,7 +15,7 @@ from shared.gen.baton.v1 import job_pb2
 from shared.rpc.health import NOT_SERVING, SERVING
 from tests.support import storage
 from tests.support.control_service import NO_JOB, Control, control_running, refused
-from tests.support.cuttable import Cuttable, cuttable
+from verification.peers.cuttable import Cuttable, cuttable
 
 POOL_SIZE = 3
 

@@ -12,9 +12,9 @@ from uuid import UUID
 import pytest
 
 from shared.domain.identity import JobId
-from tests.support.cuttable import Cuttable, Direction, cuttable
 from tests.support.execution_service import Execution, execution_running
 from tests.support.executors import an_executor
+from verification.peers.cuttable import Cuttable, Direction, cuttable
 
 HEARTBEAT_SECONDS = 3.0
 QUICK_LEASES = {"drill": {"lease_seconds": HEARTBEAT_SECONDS * 3}}

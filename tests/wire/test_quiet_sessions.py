@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from shared.domain.jobs import JobState
-from tests.support.cuttable import cuttable
 from tests.support.execution_service import execution_running
 from tests.support.executors import an_executor
+from verification.peers.cuttable import cuttable
 
 QUIET_SECONDS = 12 * 60
 """More than twice the five minutes after which gRPC's defaults, or a router's table, forget a quiet peer."""

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from shared.storage import migrate
-from tests.support.cuttable import cuttable
 from tests.support.servers import with_database
+from verification.peers.cuttable import cuttable
 
 SERVICES = pytest.mark.parametrize("service", ["job_api", "job_worker"])
 ANY_PORT = {"BATON_CONTROL_ADDRESS": "127.0.0.1:0", "BATON_EXECUTION_ADDRESS": "127.0.0.1:0"}

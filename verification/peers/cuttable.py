@@ -1,4 +1,4 @@
-"""A way to a server that a test can cut, or make swallow what passes, as a network or a restart would."""
+"""A way to a server that can be cut, or swallow what passes, as a network or a restart would."""
 
 from __future__ import annotations
 
