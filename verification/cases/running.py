@@ -22,19 +22,20 @@ from verification.peers.control import Refused
 from verification.stage import stack as stacks
 from verification.stage.stack import SHORT_TIMES, Stack
 from verification.stage.stage import Stage, staged
+from verification.stage.terms import Terms
 
 _FAILURES = (AssertionError, TimeoutError, Refused, OSError, grpc.aio.AioRpcError, asyncpg.PostgresError)
 """What a part raises when the engine does not do as it must; anything else is a fault of the suite."""
 
 
 async def run_cases(
-    chosen: Sequence[Case], directory: Path, *, seed: int, scale: float, repeat: int = 1
+    chosen: Sequence[Case], directory: Path, terms: Terms, *, repeat: int = 1
 ) -> AsyncIterator[Outcome]:
     """Run cases in their order, all of them `repeat` times, and tell of each part as it ends.
 
     Args:
         directory: For everything that is written; what is there stays.
-        seed: Of the first round; each round after it has the next one.
+        terms: Of the first round; each round after it has the next seed.
     """
     for settings, group in groupby(chosen, key=lambda each: dict(each.settings)):
         mine = list(group)
@@ -44,7 +45,7 @@ async def run_cases(
                 for each in mine:
                     for part in each.parts:
                         where = place / "parts" / f"{turn + 1}-{each.number}-{part.__name__}"
-                        yield await _run_part(stack, each, part, where, seed=seed + turn, scale=scale)
+                        yield await _run_part(stack, each, part, where, terms.turn(turn))
 
 
 @contextmanager
@@ -54,11 +55,9 @@ def _running(place: Path, settings: Mapping[str, str]) -> Iterator[Stack]:
         yield stack
 
 
-async def _run_part(
-    stack: Stack, case: Case, part: Part, directory: Path, *, seed: int, scale: float
-) -> Outcome:
+async def _run_part(stack: Stack, case: Case, part: Part, directory: Path, terms: Terms) -> Outcome:
     failure = ""
-    async with staged(stack, directory, seed=seed, scale=scale) as stage:
+    async with staged(stack, directory, terms) as stage:
         try:
             await part(stage)
             await stage.settle()

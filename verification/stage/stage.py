@@ -21,6 +21,7 @@ from verification.peers.control import Control, calling
 from verification.peers.executor import ScriptedExecutor
 from verification.stage.executors import Executors, executors_of
 from verification.stage.stack import SHORT_TIMES, Life, Stack, clean_environment
+from verification.stage.terms import Terms
 from verification.unmet import Unmet
 
 LEASE_SECONDS = 3.0
@@ -47,8 +48,8 @@ class Stage:
 
     Attributes:
         run: Names the part's run; its jobs are labelled with it.
+        secret: A text that only inputs hold, and that must be nowhere else.
         random: Seeded; all chance of a part comes from it.
-        scale: 1 for the sizes that the case tells, less for a shorter run.
         notes: What was measured, for the report.
     """
 
@@ -59,17 +60,22 @@ class Stage:
     ledger: Ledger
     directory: Path
     run: str
+    secret: str
     random: random.Random
-    scale: float
+    terms: Terms
     notes: dict[str, Any] = field(default_factory=dict)
 
     def scaled(self, count: int, *, at_least: int = 1) -> int:
         """A count of the case's, at this run's scale."""
-        return max(at_least, round(count * self.scale))
+        return max(at_least, round(count * self.terms.scale))
+
+    def lasting(self, seconds: float) -> float:
+        """How long fire is to last: as it was told, or the case's time at this run's scale."""
+        return seconds * self.terms.scale if self.terms.seconds is None else self.terms.seconds
 
     def work(self, **order: Any) -> dict[str, Any]:
         """The input of a synthetic job whose handler writes to the part's ledger."""
-        return {"ledger": str(self.ledger.path), **order}
+        return {"ledger": str(self.ledger.path), "note": self.secret, **order}
 
     def scripted(self, name: str) -> AbstractAsyncContextManager[ScriptedExecutor]:
         """Connect an executor that does what the part says, and have its frames written down."""
@@ -177,7 +183,7 @@ async def _ended_with_block(connection: Any) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def staged(stack: Stack, directory: Path, *, seed: int, scale: float) -> AsyncIterator[Stage]:
+async def staged(stack: Stack, directory: Path, terms: Terms) -> AsyncIterator[Stage]:
     """Set a stage on a running stack; its executors and connections end with the block.
 
     Args:
@@ -198,6 +204,7 @@ async def staged(stack: Stack, directory: Path, *, seed: int, scale: float) -> A
             ledger=Ledger(directory / "ledger.txt"),
             directory=directory,
             run=run,
-            random=random.Random(seed),
-            scale=scale,
+            secret=f"secret-{uuid4().hex}",
+            random=random.Random(terms.seed),
+            terms=terms,
         )
