@@ -58,12 +58,22 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 class ScriptedSession:
-    """One stream: everything that was received, and what to send."""
+    """One stream: everything that was received, and what to send.
 
-    def __init__(self, hello: pb.Hello, context: Any, *, answering: bool) -> None:
-        self.hello = hello
+    Attributes:
+        first: The frame that was to hold the hello; it is not among the `frames`.
+        answering: Whether anything is answered by itself.
+        answering_reports: Whether reports are, if anything is; all of them are accepted.
+        recording_pieces: Whether pieces are, if anything is.
+    """
+
+    def __init__(self, first: pb.OpenSessionRequest, context: Any, *, answering: bool) -> None:
+        self.first = first
+        self.hello = first.hello
         self.frames: list[pb.OpenSessionRequest] = []
         self.answering = answering
+        self.answering_reports = True
+        self.recording_pieces = True
         self.ended = asyncio.Event()
         self._context = context
         self._changed = asyncio.Condition()
@@ -143,9 +153,9 @@ class ScriptedSession:
 
     async def _answer(self, frame: pb.OpenSessionRequest) -> None:
         response = pb.OpenSessionResponse(heartbeats_recorded=frame.heartbeat_number)
-        for report in frame.reports:
+        for report in frame.reports if self.answering_reports else ():
             response.answers.add(lease=report.lease, outcome=pb.REPORT_OUTCOME_ACCEPTED)
-        for piece in frame.pieces:
+        for piece in frame.pieces if self.recording_pieces else ():
             response.pieces_recorded.add(lease=piece.lease, number=piece.number)
         if response.ByteSize():
             await self._write(response)
@@ -177,7 +187,9 @@ class ScriptedService(pb_grpc.ExecutionServiceServicer):
 
     async def OpenSession(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]
         first = await context.read()
-        session = ScriptedSession(first.hello, context, answering=self.answering)
+        if first is grpc.aio.EOF:
+            first = pb.OpenSessionRequest()
+        session = ScriptedSession(first, context, answering=self.answering)
         self._sessions.put_nowait(session)
         await session.serve()
 
