@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from verification.evidence.ledger import Ledger
 from verification.evidence.tables import LABEL
 from verification.peers.control import Control, calling
 from verification.peers.executor import ScriptedExecutor
+from verification.stage import tokens
 from verification.stage.executors import Executors, executors_of
 from verification.stage.stack import SHORT_TIMES, Life, Stack, clean_environment
 from verification.stage.terms import Terms
@@ -32,6 +33,10 @@ LOST_AFTER_SECONDS = 1.5 * LEASE_SECONDS
 
 SETTLE_SECONDS = 90.0
 """How long jobs may take to end once nothing is done to them any more."""
+
+_CALLER = "verify"
+_EVERYONE = "local"
+"""Whoever calls a stack that asks for no tokens."""
 
 _POLL_SECONDS = 0.1
 _AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
@@ -79,7 +84,32 @@ class Stage:
 
     def scripted(self, name: str) -> AbstractAsyncContextManager[ScriptedExecutor]:
         """Connect an executor that does what the part says, and have its frames written down."""
-        return ScriptedExecutor.connected(self.stack.execution, name=name, history=self.history)
+        return ScriptedExecutor.connected(
+            self.stack.execution, name=name, history=self.history, token=self.stack.token(name)
+        )
+
+    @property
+    def owner(self) -> str:
+        """Of the jobs that `control` creates."""
+        return _EVERYONE if self.stack.token(_CALLER) is None else _CALLER
+
+    def calling(
+        self, address: str = "", *, subject: str = "", scopes: Collection[str] = tokens.EVERYTHING
+    ) -> AbstractAsyncContextManager[Control]:
+        """Open one more connection to JobControl, as written down as `control`.
+
+        Args:
+            address: Of another replica, or of a way there.
+            subject: Another caller, on a stack that asks for tokens.
+        """
+        subject = subject or self.owner
+        return calling(
+            address or self.stack.control,
+            self.history,
+            run=self.run,
+            token=self.stack.token(subject, scopes),
+            caller=subject,
+        )
 
     # What is done to processes
 
@@ -191,9 +221,14 @@ async def staged(stack: Stack, directory: Path, terms: Terms) -> AsyncIterator[S
     """
     directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - a moment
     run, history = uuid4().hex, History()
-    environment = {**clean_environment(), **SHORT_TIMES}
+    token = stack.token(_CALLER)
+    environment = {
+        **clean_environment(),
+        **SHORT_TIMES,
+        **({} if token is None else {"BATON_TOKEN": token}),
+    }
     async with (
-        calling(stack.control, history, run=run) as control,
+        calling(stack.control, history, run=run, token=token) as control,
         executors_of(stack.execution, history, directory=directory, environment=environment) as executors,
     ):
         yield Stage(
