@@ -42,6 +42,7 @@ class Refused(Exception):
     Attributes:
         status: gRPC's name of it.
         reason: Of the engine; empty without one.
+        metadata: What the reason is about, for example `job_id`; empty without one.
         details: All of `google.rpc.Status`.
     """
 
@@ -51,22 +52,27 @@ class Refused(Exception):
         for key, value in error.trailing_metadata() or ():
             if key == _STATUS_DETAILS:
                 self.details.ParseFromString(value)
-        self.reason = self._reason()
+        info = self._info()
+        self.reason = info.reason
+        self.metadata = dict(info.metadata)
         super().__init__(f"{method}: {self.status} {self.reason}: {error.details()}")
 
-    def _reason(self) -> str:
+    def _info(self) -> ErrorInfo:
         info = ErrorInfo()
-        return next((info.reason for each in self.details.details if each.Unpack(info)), "")
+        return next((info for each in self.details.details if each.Unpack(info)), info)
 
 
 class Control:
     """Calls as one caller; may be used by many tasks at once."""
 
-    def __init__(self, channel: grpc.aio.Channel, history: History, *, run: str, token: str | None) -> None:
+    def __init__(
+        self, channel: grpc.aio.Channel, history: History, *, run: str, token: str | None, caller: str
+    ) -> None:
         self._channel = channel
         self._stub = job_control_pb2_grpc.JobControlStub(channel)
         self._history = history
         self._metadata = call_metadata(token)
+        self._caller = caller
         self.run = run
 
     async def call(self, method: str, request: Message, *, seconds: float = TIMEOUT_SECONDS) -> Any:
@@ -203,18 +209,19 @@ class Control:
         reason: str = "",
     ) -> None:
         answer = None if response is None else _json(response)
-        call = Call(self.run, method, _json(request), answer, status, reason, begin, self._history.now())
+        call = Call(self._caller, method, _json(request), answer, status, reason, begin, self._history.now())
         self._history.calls.append(call)
 
 
 @asynccontextmanager
 async def calling(
-    address: str, history: History, *, run: str, token: str | None = None
+    address: str, history: History, *, run: str, token: str | None = None, caller: str = ""
 ) -> AsyncIterator[Control]:
     """Open a connection of its own to JobControl.
 
     Args:
         run: Names the run; all its jobs are labelled with it.
+        caller: Stands in the history for who calls; the run's name if it is empty.
     """
     options = (
         *channel_options(message_bytes_max=_MESSAGE_BYTES_MAX),
@@ -224,7 +231,7 @@ async def calling(
         ("grpc.use_local_subchannel_pool", 1),
     )
     async with grpc.aio.insecure_channel(address, options=options) as channel:
-        yield Control(channel, history, run=run, token=token)
+        yield Control(channel, history, run=run, token=token, caller=caller or run)
 
 
 def _json(message: Message) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from types import MappingProxyType
 from uuid import uuid4
 
 from shared.command.embedded_postgres import DATABASE, SUPERUSER
+from verification.stage import tokens
 from verification.stage.freezing import frozen_alone
 from verification.unmet import Unmet
 
@@ -34,6 +35,8 @@ SHORT_TIMES: Mapping[str, str] = MappingProxyType(
     }
 )
 """A tenth of what ships, so that protocol bounds pass while somebody waits."""
+
+_SECRET = "BATON_TOKEN_SECRET"
 
 _MARK = "VERIFIED_STACK"
 """A variable whose value is in the environment of everything that a stack starts, and of nothing else."""
@@ -55,11 +58,18 @@ class Life:
 
 
 class Stack:
-    """A running `baton dev`."""
+    """A running `baton dev`.
 
-    def __init__(self, process: subprocess.Popen[str], directory: Path, mark: str) -> None:
+    Attributes:
+        settings: `BATON_*` variables of all its processes.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[str], directory: Path, mark: str, settings: Mapping[str, str]
+    ) -> None:
         self.process = process
         self.directory = directory
+        self.settings = settings
         self._mark = mark
         self._lines: list[str] = []
         self._ready = threading.Event()
@@ -85,6 +95,11 @@ class Stack:
     def redis_url(self) -> str:
         password = (self.directory / "valkey.conf").read_text().split()[-1]
         return f"redis://:{password}@{self.life('valkey').address}/0"
+
+    def token(self, subject: str, scopes: Collection[str] = tokens.EVERYTHING) -> str | None:
+        """Sign a token that this stack lets through; None where it asks for none, and everyone is `local`."""
+        secret = self.settings.get(_SECRET)
+        return None if secret is None else tokens.signed(secret, subject, scopes)
 
     @property
     def output(self) -> str:
@@ -203,7 +218,7 @@ def running(
         stderr=subprocess.STDOUT,
         text=True,
     )
-    stack = Stack(process, directory, mark)
+    stack = Stack(process, directory, mark, environment)
     try:
         stack.until_ready()
         yield stack
