@@ -16,6 +16,7 @@ from job_worker.executor.handler import Document, JobContext
 from job_worker.executor.loop_watch import NOBODY, Culprit
 from job_worker.executor.piece_flow import PieceFlow
 from job_worker.executor.registry import RunnableJob
+from job_worker.executor.task_owners import TaskOwners
 from job_worker.executor.wording import fitted
 from shared.domain.identity import JobId, JobType, LeaseToken
 from shared.domain.jobs import JobError
@@ -87,6 +88,7 @@ class HandlerRunner:
         self._jobs = jobs
         self._threads = ThreadPoolExecutor(at_once * _THREADS_FACTOR, thread_name_prefix="handler")
         self._outside = Outside()
+        self._owners = TaskOwners(asyncio.get_running_loop())
         self._running: dict[int, tuple[Attempt, JobContext, asyncio.Task[WorkEnd]]] = {}
 
     def receive(self, frame: KeeperFrame) -> None:
@@ -103,17 +105,17 @@ class HandlerRunner:
 
     def whose(self, task: asyncio.Task[object] | None) -> Culprit:
         """Say whose task this is: if nobody's, that of the only attempt if there is one. For any thread."""
-        running = list(self._running.values())
-        found = [attempt for attempt, _, own in running if own is task] or [each[0] for each in running]
-        return found[0].name if len(found) == 1 else NOBODY
+        owner, running = self._owners.of(task), list(self._running.values())
+        return running[0][0].name if owner == NOBODY and len(running) == 1 else owner
 
     def _start(self, work: Work) -> None:
         job = self._jobs[JobType(work.lease.job_type)]
         attempt = Attempt(work, plain=job.plain, frames=self._frames, outside=self._outside)
         context = _context(work, attempt)
-        with structlog.contextvars.bound_contextvars(
+        bound = structlog.contextvars.bound_contextvars(
             job_id=work.lease.job_id, job_type=work.lease.job_type, attempt=work.lease.attempt
-        ):
+        )
+        with bound, self._owners.owned_by(attempt.name):
             task = asyncio.create_task(run_to_end(job, work, context, self._threads))
         self._running[work.number] = (attempt, context, task)
         task.add_done_callback(partial(self._ended, attempt))

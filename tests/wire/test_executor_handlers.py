@@ -191,17 +191,29 @@ async def test_heartbeats_go_on_while_a_handler_holds_the_interpreter_lock() -> 
         assert (await session.report_of(lease)).HasField("success")
 
 
-async def test_who_holds_up_the_loop_of_its_process_is_named_in_the_log() -> None:
+@pytest.mark.parametrize(
+    ("job_type", "given"),
+    [
+        ("async_drill", {"do": "hold the loop"}),
+        ("async_drill", {"do": "hold the loop in a task of its own"}),
+        ("synthetic", {"work": "busy", "duration_seconds": 1.5}),
+        ("synthetic", {"work": "blocking", "duration_seconds": 1.5}),
+    ],
+)
+async def test_who_holds_up_the_loop_of_its_process_is_named_in_the_log(
+    job_type: str, given: dict[str, object]
+) -> None:
+    settings = {**DRILLS, "serve_job_types": ("async_drill", "plain_drill", "synthetic")}
     with structlog.testing.capture_logs() as lines:
-        lease = a_lease("async_drill", {"do": "hold the loop"})
-        async with scripted_service() as service, an_executor(service.address, **DRILLS):
+        lease = a_lease(job_type, given)
+        async with scripted_service() as service, an_executor(service.address, **settings):
             session = await service.welcomed()
             await session.grant(lease, a_lease("plain_drill", {"do": "wait for cancel"}))
             await session.report_of(lease)
             await until(lambda: "handler.loop_blocked" in {each["event"] for each in lines})
 
     [blocked] = [each for each in lines if each["event"] == "handler.loop_blocked"]
-    assert blocked["job_type"] == "async_drill"
+    assert (blocked["job_type"], blocked["job_id"]) == (job_type, lease.job_id)
     assert blocked["lag_s"] > 1.0
 
 

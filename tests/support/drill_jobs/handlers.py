@@ -76,6 +76,10 @@ async def _hold_the_loop(context: JobContext, given: Drill) -> Answer:
     return Answer(text="")
 
 
+async def _hold_the_loop_in_a_task_of_its_own(context: JobContext, given: Drill) -> Answer:
+    return await asyncio.create_task(_hold_the_loop(context, given))
+
+
 async def _wait_for_doubt(context: JobContext, given: Drill) -> Answer:
     """Report each change of `lease_uncertain`, until it is certain again."""
     doubted = False
@@ -137,6 +141,7 @@ ASYNC: Mapping[str, Callable[[JobContext, Drill], Awaitable[Answer]]] = {
     "answer too much": _answer_too_much,
     "emit too much": _emit_too_much,
     "hold the loop": _hold_the_loop,
+    "hold the loop in a task of its own": _hold_the_loop_in_a_task_of_its_own,
     "wait for doubt": _wait_for_doubt,
 }
 PLAIN: Mapping[str, Callable[[JobContext], None]] = {
