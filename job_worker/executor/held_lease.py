@@ -77,6 +77,11 @@ class HeldLease:
     def heartbeat_seconds(self) -> float:
         return self.lease.heartbeat_interval.ToTimedelta().total_seconds()
 
+    @property
+    def grace_is_over(self) -> bool:
+        """Whether, once told to stop, it has been given all the time to do so."""
+        return self.alarm is None or self.alarm.when() <= asyncio.get_running_loop().time()
+
     def heartbeat(self) -> Heartbeat:
         """A sign of life, with the latest progress if there is any."""
         if self.progress is None:

@@ -37,7 +37,8 @@ def of_death(held: HeldLease, *, killed: bool, alone: bool) -> Report:
         alone: Nobody else was inside.
     """
     if held.stop is not None:
-        return of_stop(held, killed=True)
+        # One that had grace left has not ignored anything: the kill was for another.
+        return of_stop(held, killed=killed and held.grace_is_over)
     if killed:
         return given_back(held, GIVE_BACK_REASON_NEIGHBOUR_KILLED)
     return given_back(held, GIVE_BACK_REASON_PROCESS_DIED, alone=alone)

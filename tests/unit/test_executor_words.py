@@ -72,12 +72,25 @@ def test_why_a_handler_was_to_stop_counts_before_how_it_ended(
         (None, False, "PROCESS_DIED"),
         (None, True, "NEIGHBOUR_KILLED"),
         (StopReason.CANCEL, True, "killed"),
+        (StopReason.CANCEL, False, "stopped"),
         (StopReason.TIMEOUT, True, "TIMEOUT"),
         (StopReason.DRAINING, True, "DRAINING"),
     ],
 )
 def test_a_death_is_told_by_whose_fault_it_was(stop: StopReason | None, killed: bool, told: str) -> None:
     assert words(report_words.of_death(held(stop), killed=killed, alone=False)) == told
+
+
+async def test_who_has_grace_left_when_its_process_is_killed_for_another_is_not_the_one_who_ignored() -> None:
+    loop = asyncio.get_running_loop()
+    stopping, late = held(StopReason.CANCEL), held(StopReason.CANCEL, 2)
+    stopping.set_alarm(loop.call_later(60, print))
+    late.set_alarm(loop.call_later(0, print))
+    told = [words(report_words.of_death(each, killed=True, alone=False)) for each in (stopping, late)]
+    stopping.set_alarm(None)
+    late.set_alarm(None)
+
+    assert told == ["stopped", "killed"]
 
 
 def test_the_book_knows_what_it_holds_and_when_it_is_empty() -> None:
