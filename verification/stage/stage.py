@@ -39,7 +39,8 @@ _EVERYONE = "local"
 """Whoever calls a stack that asks for no tokens."""
 
 _POLL_SECONDS = 0.1
-_AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+"""What a question to the database raises while it is away."""
 
 _OPEN_JOBS = f"""
 select count(*) from jobs
@@ -159,7 +160,7 @@ class Stage:
         while self.history.now() < deadline:
             try:
                 found = await self.value(query, *arguments)
-            except _AWAY as error:
+            except AWAY as error:
                 found = repr(error)
             else:
                 if holds(found):
