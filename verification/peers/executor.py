@@ -38,6 +38,7 @@ class ScriptedExecutor:
         self._call = call
         self._session = f"{name} {uuid4().hex}"
         self._history = history
+        self._beats = 0
         self._changed = asyncio.Condition()
         self._reader: asyncio.Task[None] | None = None
 
@@ -113,6 +114,28 @@ class ScriptedExecutor:
         await self.send(reports=reports)
         await self.until(lambda: len(self.answers) >= before + len(reports))
         return self.answers[before:]
+
+    @asynccontextmanager
+    async def beating(self, lease: pb.Lease, *, seconds: float = 0.5) -> AsyncIterator[None]:
+        """Send heartbeats for a lease while the block runs; the first one is recorded before it begins."""
+        await self.beat(heartbeat(lease))
+        task = asyncio.create_task(self._keep_beating(lease, seconds))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def _keep_beating(self, lease: pb.Lease, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            await self.send(heartbeats=[heartbeat(lease)])
+
+    async def beat(self, *heartbeats: pb.Heartbeat) -> None:
+        """Send heartbeats in one frame, and wait until they are recorded."""
+        self._beats += 1
+        await self.send(heartbeats=heartbeats, heartbeat_number=self._beats)
+        await self.until(lambda: self.heartbeats_recorded >= self._beats)
 
     async def succeed(self, lease: pb.Lease, document: Any = None, **fields: Any) -> pb.ReportAnswer:
         (answer,) = await self.report(success(lease, document, **fields))

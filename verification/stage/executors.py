@@ -99,6 +99,10 @@ class Executor:
         self._history.fault(self.name, "paused")
         self._stopped = freezing.freeze(self.process_id)
 
+    def resume_handlers(self) -> None:
+        """Let all go on but the keeper, so that its handlers' words are there when it wakes up."""
+        freezing.thaw(self._stopped[1:])
+
     def resume(self) -> None:
         self._history.fault(self.name, "resumed")
         freezing.thaw(self._stopped)
