@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from verification.cases import busy_handler, delivery, everything, poison, redis_wiped, zombie
+from verification.cases import busy_handler, delivery, everything, idempotency, poison, redis_wiped, zombie
 from verification.cases.case import Case
 
 CASES: tuple[Case, ...] = (
     zombie.CASE,
     busy_handler.CASE,
     redis_wiped.CASE,
+    idempotency.CASE,
     poison.CASE,
     delivery.CASE,
     everything.CASE,

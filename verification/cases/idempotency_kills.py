@@ -1,0 +1,131 @@
+"""Kills of an api with creations under way, in gaps that are held open: before their commit, and after it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from shared.gen.baton.v1 import job_control_pb2 as pb
+from verification.cases import keyed_calls
+from verification.evidence.history import OK
+from verification.peers.control import Control
+from verification.peers.cuttable import Cuttable, Direction, cuttable
+from verification.stage.spare_api import SpareApi, spare_api
+from verification.stage.stage import Stage
+from verification.unmet import require
+
+_KILLS_AFTER_COMMIT = 100
+_KILLS_BEFORE_COMMIT = 20
+_LANES = 2
+"""Apis that are killed side by side: each start costs a processor a second or two."""
+_CALLS_PER_KILL = 3
+
+_COMMITTED = "select count(*) from idempotency_keys join jobs using (job_id) where key = any($1::text[])"
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """An api, and a caller whose way to it can swallow what passes."""
+
+    stage: Stage
+    api: SpareApi
+    way: Cuttable
+    caller: Control
+
+
+async def answers_lost_after_commit(stage: Stage) -> None:
+    """An api that is killed between commit and reply leaves a job that the same call finds again."""
+    await _kill_often(stage, stage.scaled(_KILLS_AFTER_COMMIT, at_least=_LANES), _kill_after_commit)
+
+
+async def killed_before_commit(stage: Stage) -> None:
+    """An api that is killed before its commit leaves nothing, and the same call makes one job."""
+    await _kill_often(stage, stage.scaled(_KILLS_BEFORE_COMMIT, at_least=_LANES), _kill_before_commit)
+
+
+async def _kill_often(stage: Stage, kills: int, kill: Callable[[_Lane], Awaitable[None]]) -> None:
+    async def one_after_the_other(number: int) -> None:
+        async with (
+            spare_api(stage, f"api-{number}") as api,
+            cuttable(f"//{api.address}") as way,
+            stage.calling(way.address) as caller,
+        ):
+            for _ in range(number, kills, _LANES):
+                await kill(_Lane(stage, api, way, caller))
+
+    async with asyncio.TaskGroup() as lanes:
+        for number in range(_LANES):
+            lanes.create_task(one_after_the_other(number))
+    stage.notes["kills"] = kills
+    stage.notes["calls"] = kills * _CALLS_PER_KILL
+    await keyed_calls.is_whole(stage, jobs=kills * _CALLS_PER_KILL)
+
+
+async def _kill_after_commit(lane: _Lane) -> None:
+    """Swallow the replies, kill once the database has the jobs, and let the calls be repeated."""
+    keys = [keyed_calls.new_key() for _ in range(_CALLS_PER_KILL)]
+    await _connect(lane)
+    lane.way.swallow(Direction.TO_CLIENT)
+    calls = _created(lane, keys)
+    await lane.stage.until_value(
+        _COMMITTED,
+        keys,
+        holds=lambda count: count == len(keys),
+        seconds=keyed_calls.WAIT_SECONDS,
+        what="the jobs to be committed",
+    )
+    stored = [(await keyed_calls.jobs_of(lane.stage, key))[0] for key in keys]
+    await lane.api.kill()
+    await _come_back(lane)
+    for key, job_id, answer in zip(keys, stored, await calls, strict=True):
+        _was_not_answered(lane, key)
+        require(answer.replayed, f"job {job_id} was committed, and its call made job {answer.job.job_id}")
+        require(answer.job.job_id == job_id, f"job {job_id} was committed, and {answer.job.job_id} is shown")
+        await keyed_calls.is_stored_once(lane.stage, key, job_id)
+
+
+async def _kill_before_commit(lane: _Lane) -> None:
+    """Hold the keys, kill once the creation waits for them, and let the calls be repeated."""
+    keys = [keyed_calls.new_key() for _ in range(_CALLS_PER_KILL)]
+    await _connect(lane)
+    async with keyed_calls.held_up(lane.stage, *keys) as hold:
+        calls = _created(lane, keys)
+        await hold.until_waited_for(1)
+        await lane.api.kill()
+        for key in keys:
+            early = await keyed_calls.jobs_of(lane.stage, key)
+            require(not early, f"the key is held, and stands for {early}")
+    await _come_back(lane)
+    for key, answer in zip(keys, await calls, strict=True):
+        _was_not_answered(lane, key)
+        await keyed_calls.is_stored_once(lane.stage, key, answer.job.job_id)
+
+
+async def _connect(lane: _Lane) -> None:
+    """See to it that a connection stands: only on such a one can a reply alone be lost."""
+    await lane.caller.insist("ListJobDefinitions", pb.ListJobDefinitionsRequest())
+
+
+def _created(lane: _Lane, keys: Sequence[str]) -> asyncio.Future[list[pb.CreateJobResponse]]:
+    work = lane.stage.work()
+    requests = [keyed_calls.spelt(lane.stage, key, work) for key in keys]
+    return asyncio.gather(*(lane.caller.insist("CreateJob", each) for each in requests))
+
+
+async def _come_back(lane: _Lane) -> None:
+    """Let the caller notice that its connection is gone, and start the api again."""
+    lane.way.heal()
+    lane.way.reset()
+    await lane.api.start()
+
+
+def _was_not_answered(lane: _Lane, key: str) -> None:
+    """Require that the first call with the key got no answer, else it proved nothing."""
+    calls = [
+        each
+        for each in lane.stage.history.calls
+        if each.method == "CreateJob" and each.request.get("idempotencyKey") == key
+    ]
+    require(calls[0].status != OK, f"the first call with {key} was answered before the kill")
+    require(calls[-1].status == OK, f"no call with {key} was answered")

@@ -1,0 +1,160 @@
+"""Creations with a key, as case 5 makes them: spelt in many ways, held up, and counted in the database."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+from shared.gen.baton.v1 import job_control_pb2 as pb
+from verification.peers.control import Control, Refused
+from verification.stage.stage import Stage
+from verification.unmet import Unmet, require
+
+WAIT_SECONDS = 30.0
+"""For what a second is long for."""
+
+_JOBS_OF_RUN = "select count(*) from jobs where labels ->> 'verify' = $1"
+_JOBS_OF_KEY = """
+select coalesce(array_agg(j.job_id::text), '{}') from idempotency_keys k join jobs j using (job_id)
+where k.key = $1 and k.owner = $2
+"""
+_DISPATCHES = """
+select count(*) from outbox where aggregate_id = cast($1::text as uuid) and event_type = 'job.dispatch'
+"""
+_KEYS_WITHOUT_JOB = """
+select count(*) from idempotency_keys k where not exists (select from jobs j where j.job_id = k.job_id)
+"""
+_BIND = """
+/* {mark} */ insert into idempotency_keys (owner, job_type, key, fingerprint, job_id, expire_time)
+select owner, 'synthetic', key, ''::bytea, gen_random_uuid(), clock_timestamp() + interval '1 hour'
+from unnest($1::text[]) owner, unnest($2::text[]) key
+"""
+_HELD_UP = """
+select count(*) from pg_stat_activity waiting
+where exists (
+    select from pg_stat_activity holding
+    where holding.pid = any(pg_blocking_pids(waiting.pid)) and strpos(holding.query, $1) = 4)
+"""
+
+
+def new_key() -> str:
+    return f"key-{uuid4().hex}"
+
+
+def spelt(stage: Stage, key: str, work: Mapping[str, Any], **fields: Any) -> pb.CreateJobRequest:
+    """Make a request whose input has its keys in any order, and white space anywhere."""
+    text = _spelling(work, stage.random)
+    return stage.control.creation(idempotency_key=key, input=text.encode(), **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Keys whose rows are there, but not committed."""
+
+    stage: Stage
+    mark: str
+
+    async def until_waited_for(self, transactions: int) -> None:
+        """Wait until so many transactions wait for what becomes of the keys."""
+        await self.stage.until_value(
+            _HELD_UP,
+            self.mark,
+            holds=lambda count: count >= transactions,
+            seconds=WAIT_SECONDS,
+            what=f"{transactions} transactions to wait for a key",
+        )
+
+
+@asynccontextmanager
+async def held_up(stage: Stage, *keys: str, owners: Sequence[str] = ()) -> AsyncIterator[Hold]:
+    """Let no creation with these keys commit while the block runs; then it is as if nothing had been."""
+    mark = uuid4().hex
+    query = _BIND.strip().format(mark=mark)
+    async with await stage.holding(query, list(owners or [stage.owner]), list(keys)):
+        yield Hold(stage, mark)
+
+
+async def answers_of(calls: Sequence[tuple[Control, pb.CreateJobRequest]]) -> list[Any]:
+    """Call all at once, and return for each its answer, or how it was refused."""
+    return await asyncio.gather(*(_answer(caller, request) for caller, request in calls))
+
+
+async def refused(call: Awaitable[Any]) -> Refused:
+    """Wait for a call that must be refused."""
+    try:
+        answer = await call
+    except Refused as refusal:
+        return refusal
+    raise Unmet(f"a call that had to be refused was answered with {answer}")
+
+
+async def conflicts(caller: Control, request: pb.CreateJobRequest, job_id: str) -> None:
+    """Require that a call is refused because its key belongs to this job."""
+    names(await refused(caller.insist("CreateJob", request)), job_id)
+
+
+def names(refusal: Refused, job_id: str) -> None:
+    """Require that a refusal says that the key was used, and for which job."""
+    require(
+        (refusal.status, refusal.reason) == ("ALREADY_EXISTS", "IDEMPOTENCY_KEY_REUSED"),
+        f"another body was refused with: {refusal}",
+    )
+    named = refusal.metadata.get("job_id")
+    require(named == job_id, f"the conflict names job {named}, and the key belongs to {job_id}")
+
+
+async def is_one_new_job(
+    stage: Stage, key: str, answers: Sequence[pb.CreateJobResponse], *, owner: str = ""
+) -> str:
+    """Require that answers to racing calls show one job, which one of them made and waits; return its id."""
+    job_ids = {each.job.job_id for each in answers}
+    require(len(job_ids) == 1, f"one key and body made {len(job_ids)} jobs")
+    made = sum(not each.replayed for each in answers)
+    require(made == 1, f"{made} of {len(answers)} answers say that they made the job")
+    (job_id,) = job_ids
+    await is_stored_once(stage, key, job_id, owner=owner)
+    dispatches = await stage.value(_DISPATCHES, job_id)
+    require(dispatches == 1, f"job {job_id} has {dispatches} dispatches in the outbox")
+    return job_id
+
+
+async def is_stored_once(stage: Stage, key: str, job_id: str, *, owner: str = "") -> None:
+    """Require that the database has this job for the key, and no other."""
+    stored = await stage.value(_JOBS_OF_KEY, key, owner or stage.owner)
+    require(stored == [job_id], f"the answers show job {job_id}, and the key stands for {stored}")
+
+
+async def jobs_of(stage: Stage, key: str) -> Sequence[str]:
+    """The jobs that the key of the stage's owner stands for: one, or none before it is committed."""
+    found: Sequence[str] = await stage.value(_JOBS_OF_KEY, key, stage.owner)
+    return found
+
+
+async def is_whole(stage: Stage, *, jobs: int) -> None:
+    """Require that the run has made so many jobs, and that no key stands without its job."""
+    made = await stage.value(_JOBS_OF_RUN, stage.run)
+    require(made == jobs, f"the run made {made} jobs in place of {jobs}")
+    lone = await stage.value(_KEYS_WITHOUT_JOB)
+    require(lone == 0, f"{lone} keys stand without a job")
+
+
+async def _answer(caller: Control, request: pb.CreateJobRequest) -> Any:
+    try:
+        return await caller.insist("CreateJob", request)
+    except Refused as refusal:
+        return refusal
+
+
+def _spelling(work: Mapping[str, Any], chance: Random) -> str:
+    def gap() -> str:
+        return chance.choice(["", " ", "\n", "\t  "])
+
+    members = [f"{json.dumps(name)}{gap()}:{gap()}{json.dumps(value)}" for name, value in work.items()]
+    chance.shuffle(members)
+    return f"{gap()}{{{gap()}{f'{gap()},{gap()}'.join(members)}{gap()}}}{gap()}"
