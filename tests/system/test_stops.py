@@ -152,6 +152,21 @@ def test_a_cancel_outlives_its_executor_and_nobody_starts_the_job_again(
     assert ledger.phases(job_id) == ["started"]
 
 
+def test_a_cancel_reaches_its_executor_without_redis(
+    engine: stack.Stack, client: Client, ledger: Ledger
+) -> None:
+    job_id = running(client, "patient", ledger)
+    engine.kill("valkey", signal.SIGSTOP)
+    client.cancel(job_id)
+    job = ended(client, job_id)
+    engine.kill("valkey", signal.SIGCONT)
+
+    cancellation = cancellation_of(job)
+    assert (cancellation.forced, cancellation.seen_time is None) == (False, False)
+    assert ledger.phases(job_id) == ["started", "cancelled"]
+    assert has_all_its_room(client, ledger)
+
+
 def test_a_cancel_that_an_executor_does_not_answer_is_forced_and_what_it_says_later_changes_nothing(
     engine: stack.Stack, client: Client, ledger: Ledger
 ) -> None:

@@ -52,6 +52,20 @@ async def test_a_cancel_is_pushed_until_it_is_seen_and_ends_the_job(servers: Ser
         assert await execution.outcomes(job_id) == ["cancelled"]
 
 
+async def test_a_cancel_of_which_no_hint_told_comes_with_the_answer_to_a_heartbeat(servers: Servers) -> None:
+    async with execution_running(*servers) as execution:
+        job_id = await execution.job()
+        executor = await execution.executor(credits=1)
+        lease = await executor.lease()
+        async with execution.transactions.begin() as transaction:
+            await transaction.leases.request_cancel(job_id)
+
+        await executor.send(heartbeats=[heartbeat(lease)], heartbeat_number=1)
+        await executor.until(lambda: executor.heartbeats_recorded == 1)
+
+        assert executor.cancels == [ref(lease)]
+
+
 async def test_that_a_cancel_was_seen_is_recorded_once(servers: Servers) -> None:
     async with execution_running(*servers) as execution:
         job_id = await execution.job()
