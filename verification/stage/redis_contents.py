@@ -1,0 +1,56 @@
+"""What is in Redis, and how it loses all of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio import Redis
+
+_STREAM_KEYS = "baton:*"
+_SCAN_COUNT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class RedisContents:
+    """Of the server at an address; each question has its own connection, as the server comes and goes."""
+
+    redis_url: str
+
+    async def wipe(self) -> None:
+        """Remove every key, of streams, groups and all else."""
+        async with self._connected() as redis:
+            await redis.flushall()
+
+    async def entries(self) -> int:
+        """How many entries all lease streams hold."""
+        async with self._connected() as redis:
+            return sum([await redis.xlen(key) for key, _ in await _groups(redis)])
+
+    async def pending(self) -> int:
+        """How many entries were taken by somebody and not settled yet."""
+        async with self._connected() as redis:
+            return sum([group["pending"] for _, group in await _groups(redis)])
+
+    async def used_bytes(self) -> int:
+        """Its memory, without what the allocator keeps for later."""
+        async with self._connected() as redis:
+            return int((await redis.info("memory"))["used_memory"])
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Any]:
+        redis = Redis.from_url(self.redis_url)
+        try:
+            yield redis
+        finally:
+            await redis.aclose()
+
+
+async def _groups(redis: Any) -> list[tuple[bytes, Any]]:
+    """Every lease stream with its group of readers; the events' copy has none."""
+    found = []
+    async for key in redis.scan_iter(_STREAM_KEYS, count=_SCAN_COUNT, _type="stream"):
+        found += [(key, group) for group in await redis.xinfo_groups(key)]
+    return found
