@@ -149,7 +149,7 @@ class Connection:
             await self._move()
         except StreamBroken as broken:
             log.warning("session.not_replaced", error=str(broken))
-            self._heartbeats.be_patient()
+            self._heartbeats.be_patient_again()
 
     async def _rest(self) -> None:
         """Wait a little longer after each session in a row that did not last."""

@@ -8,8 +8,8 @@ came through, that is within two intervals; leases stand for more than as long a
 A slow database is silent too, and must not be asked more because it is slow:
 
 - the silent session is left only for one that was welcomed, so nothing is lost by trying in vain;
-- after a vain attempt the patience begins anew, so that an executor never says hello more often than it
-  sends heartbeats, and a heartbeat that is recorded meanwhile ends the matter;
+- after an attempt the patience begins anew, and is longer, so that an executor never says hello more often
+  than it sends heartbeats, and a heartbeat that is recorded meanwhile ends the matter;
 - how patient an executor is, is drawn by lot each time, so that those that began together come apart.
 
 Without leases there are no heartbeats: then gRPC's pings notice, in about the same time (see
@@ -38,6 +38,8 @@ _UNRECORDED_INTERVALS_MAX = 2
 _PATIENCE = (0.6, 0.9)
 """The share of an interval after which an unanswered heartbeat is silence is drawn from between these. Six
 seconds of the ten that ship are more than gathering heartbeats and the longest statement take together."""
+_PATIENCE_AGAIN = (1.0, 1.5)
+"""The same after an attempt to find a better session, until something is recorded."""
 _ANSWER_SECONDS = 2.5
 """However short the interval, an answer may take this long: services gather heartbeats for a second."""
 
@@ -58,7 +60,7 @@ class Heartbeats:
         self._last_time = float("-inf")
         self._unrecorded: deque[tuple[int, float]] = deque()
         self.silence = asyncio.Event()
-        self.be_patient()
+        self._be_patient(_PATIENCE)
 
     def progressed(self, held: HeldLease) -> None:
         """Send this lease's progress with the next step."""
@@ -67,7 +69,7 @@ class Heartbeats:
     def connected(self) -> None:
         """Begin anew, with a heartbeat of every lease at once."""
         self._unrecorded.clear()
-        self.be_patient()
+        self._be_patient(_PATIENCE_AGAIN if self.silence.is_set() else _PATIENCE)
         self._send_all()
         if not len(self._book):
             self._pool.tell_uncertain(False)
@@ -80,20 +82,22 @@ class Heartbeats:
         while self._unrecorded and self._unrecorded[0][0] <= number:
             self._unrecorded.popleft()
             self._pool.tell_uncertain(False)
-            self.silence.clear()
+            self._be_patient(_PATIENCE)
 
-    def be_patient(self) -> None:
-        """Count the silence from now on."""
+    def be_patient_again(self) -> None:
+        """Count the silence from now on: no better session was to be had."""
+        self._be_patient(_PATIENCE_AGAIN)
+
+    def _be_patient(self, shares: tuple[float, float]) -> None:
         self._patient_since = self._clock.monotonic()
-        self._patience = random.uniform(*_PATIENCE)
+        self._patience = random.uniform(*shares)
         self.silence.clear()
 
     async def step(self) -> bool:
         """Send what is due."""
         interval = min((held.heartbeat_seconds for held in self._book), default=None)
         if interval is None:
-            self._unrecorded.clear()
-            self.silence.clear()
+            self._be_patient(_PATIENCE)
             return False
         now = self._clock.monotonic()
         self._listen(interval, now)

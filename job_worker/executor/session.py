@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol
@@ -17,6 +18,8 @@ from shared.rpc.channel import channel_options
 
 MESSAGE_BYTES_MAX = 16 * 1024 * 1024
 """Frames stay under 4 MiB; a deployment that allows larger ones says so in its welcome."""
+_ANY_ADDRESS = json.dumps({"loadBalancingConfig": [{"pick_first": {"shuffleAddressList": True}}]})
+"""Of the addresses that a name has, each session begins with any: the first may be the replica to be left."""
 _REACH_SECONDS_MAX = 2
 """A connection that takes longer goes nowhere: a process that is stopped, or a way that swallows all."""
 _FAREWELL_SECONDS_MAX = 5
@@ -37,6 +40,7 @@ class Session:
         options = (
             *channel_options(message_bytes_max=MESSAGE_BYTES_MAX),
             ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.service_config", _ANY_ADDRESS),
         )
         self._channel = grpc.aio.insecure_channel(address, options=options)
         self._call: Any = ExecutionServiceStub(self._channel).OpenSession(metadata=tuple(metadata))

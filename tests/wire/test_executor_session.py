@@ -198,6 +198,26 @@ async def test_contexts_say_that_leases_are_uncertain_until_heartbeats_are_recor
     assert parse(report.success.output)["text"] == "doubted, then certain"
 
 
+async def test_a_silent_session_is_left_only_for_one_that_is_welcomed() -> None:
+    async with scripted_service() as service, an_executor(service.address):
+        silent = await service.welcomed()
+        silent.answering = False
+        lease = a_lease(given={"duration_seconds": 60})
+        await silent.grant(lease)
+        vain = await service.session()
+        assert list(vain.hello.held) == [ref(lease)]
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await vain.ended.wait()
+        heartbeats = len(silent.heartbeats_of(lease))
+        better = await service.session()
+        assert len(silent.heartbeats_of(lease)) > heartbeats
+        assert not silent.ended.is_set()
+        await better.welcome(kept=[ref(lease)])
+        await better.until(lambda: better.heartbeats_of(lease))
+        async with asyncio.timeout(LIMIT_SECONDS):
+            await silent.ended.wait()
+
+
 async def test_many_small_jobs_share_frames_in_both_directions() -> None:
     async with scripted_service() as service, an_executor(service.address):
         session = await service.welcomed()

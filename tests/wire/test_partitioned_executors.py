@@ -12,14 +12,17 @@ from uuid import UUID
 import pytest
 
 from shared.domain.identity import JobId
+from shared.rpc.channel import CLIENT_PING_SECONDS, PING_TIMEOUT_SECONDS
 from tests.support.execution_service import Execution, execution_running
 from tests.support.executors import an_executor
 from verification.peers.cuttable import Cuttable, Direction, cuttable
 
 HEARTBEAT_SECONDS = 3.0
 QUICK_LEASES = {"drill": {"lease_seconds": HEARTBEAT_SECONDS * 3}}
-SETTLED_SECONDS = 30.0
-"""The side that heard nothing of a break notices within a ping and its time-out."""
+SECONDS_UNTIL_PINGED = CLIENT_PING_SECONDS + PING_TIMEOUT_SECONDS + 3.0
+"""With some time for a busy machine, and to connect."""
+SETTLED_SECONDS = SECONDS_UNTIL_PINGED * 2
+"""The side that heard nothing of a break notices within a ping and its time-out, each a little late."""
 
 TROUBLES = {
     "one": (Direction.TO_SERVER,),
@@ -104,6 +107,21 @@ async def test_a_lease_that_ended_meanwhile_is_refused_and_its_handler_stopped(s
         next_job = await execution.job()
         await execution.until_event(next_job, "succeeded")
         assert "succeeded" not in {each.kind for each in await execution.events(job_id)}
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("kind", [kind for kind, directions in TROUBLES.items() if directions])
+async def test_an_executor_without_leases_notices_by_pings_that_it_is_cut_off(
+    servers: Servers, kind: str
+) -> None:
+    async with reached_by_a_way(servers) as (execution, way):
+        before = await session_of(execution)
+        trouble(way, kind)
+
+        await until_another_session(execution, before, seconds=SECONDS_UNTIL_PINGED)
+
+        await execution.until_event(await execution.job(), "succeeded")
+        await settled(way, {})
 
 
 @pytest.mark.timeout(300)
