@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from verification.cases import busy_handler, delivery, everything, idempotency, poison, redis_wiped, zombie
+from verification.cases import (
+    busy_handler,
+    cancel,
+    delivery,
+    everything,
+    idempotency,
+    poison,
+    redis_wiped,
+    streamed_output,
+    zombie,
+)
 from verification.cases.case import Case
 
 CASES: tuple[Case, ...] = (
     zombie.CASE,
     busy_handler.CASE,
     redis_wiped.CASE,
+    cancel.CASE,
     idempotency.CASE,
     poison.CASE,
     delivery.CASE,
+    streamed_output.CASE,
     everything.CASE,
 )

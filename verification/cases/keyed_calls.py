@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from random import Random
 from typing import Any
 from uuid import uuid4
 
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from verification.peers.control import Control, Refused
+from verification.stage.holds import Hold, held
 from verification.stage.stage import Stage
 from verification.unmet import Unmet, require
 
@@ -31,15 +31,9 @@ _KEYS_WITHOUT_JOB = """
 select count(*) from idempotency_keys k where not exists (select from jobs j where j.job_id = k.job_id)
 """
 _BIND = """
-/* {mark} */ insert into idempotency_keys (owner, job_type, key, fingerprint, job_id, expire_time)
+insert into idempotency_keys (owner, job_type, key, fingerprint, job_id, expire_time)
 select owner, 'synthetic', key, ''::bytea, gen_random_uuid(), clock_timestamp() + interval '1 hour'
 from unnest($1::text[]) owner, unnest($2::text[]) key
-"""
-_HELD_UP = """
-select count(*) from pg_stat_activity waiting
-where exists (
-    select from pg_stat_activity holding
-    where holding.pid = any(pg_blocking_pids(waiting.pid)) and strpos(holding.query, $1) = 4)
 """
 
 
@@ -53,31 +47,9 @@ def spelt(stage: Stage, key: str, work: Mapping[str, Any], **fields: Any) -> pb.
     return stage.control.creation(idempotency_key=key, input=text.encode(), **fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Keys whose rows are there, but not committed."""
-
-    stage: Stage
-    mark: str
-
-    async def until_waited_for(self, transactions: int) -> None:
-        """Wait until so many transactions wait for what becomes of the keys."""
-        await self.stage.until_value(
-            _HELD_UP,
-            self.mark,
-            holds=lambda count: count >= transactions,
-            seconds=WAIT_SECONDS,
-            what=f"{transactions} transactions to wait for a key",
-        )
-
-
-@asynccontextmanager
-async def held_up(stage: Stage, *keys: str, owners: Sequence[str] = ()) -> AsyncIterator[Hold]:
-    """Let no creation with these keys commit while the block runs; then it is as if nothing had been."""
-    mark = uuid4().hex
-    query = _BIND.strip().format(mark=mark)
-    async with await stage.holding(query, list(owners or [stage.owner]), list(keys)):
-        yield Hold(stage, mark)
+def held_up(stage: Stage, *keys: str, owners: Sequence[str] = ()) -> AbstractAsyncContextManager[Hold]:
+    """Let no creation with these keys commit while the block runs."""
+    return held(stage, _BIND, list(owners or [stage.owner]), list(keys))
 
 
 async def answers_of(calls: Sequence[tuple[Control, pb.CreateJobRequest]]) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
@@ -144,7 +144,7 @@ class Control:
 
     async def watch(
         self, job_id: str, *, name: str = "", cursor: str = "", after_event_number: int = 0
-    ) -> AsyncIterator[pb.WatchJobResponse]:
+    ) -> AsyncGenerator[pb.WatchJobResponse, None]:
         """Watch once, from a cursor on, to the end of the stream; keep-alives are passed over.
 
         Raises:
