@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from uuid import UUID
+from uuid import UUID, uuid4
 
+import grpc
 import pytest
 
+from shared.gen.baton.v1 import execution_service_pb2 as pb
 from tests.support.execution_service import Execution, execution_running
 from tests.support.executors import an_executor
 from tests.support.worker_process import a_worker_process
 from verification.peers.cuttable import cuttable
+from verification.peers.executor import SYNTHETIC, ScriptedExecutor
 from verification.stage.freezing import frozen
 
 HEARTBEAT_SECONDS = 3.0
@@ -88,6 +91,28 @@ async def test_when_one_of_the_replicas_stops_its_executors_move_to_the_others_b
                 assert await stopping.process.wait() == 0
             await other.until_event(job_id, "succeeded")
             assert await other.outcomes(job_id) == ["succeeded"]
+
+
+async def test_a_replica_that_stops_welcomes_nobody_and_says_why(servers: Servers) -> None:
+    async with (
+        a_worker_process(*servers, sessions__drain_seconds="20") as stopping,
+        ScriptedExecutor.connected(stopping.address) as present,
+        ScriptedExecutor.connected(stopping.address) as late,
+    ):
+        await present.hello()
+        stopping.process.send_signal(signal.SIGTERM)
+        await present.until(lambda: present.drained)
+
+        hello = pb.Hello(executor_name="late", incarnation_id=str(uuid4()), capabilities=[SYNTHETIC])
+        await late.send(hello=hello)
+        late.listen()
+        assert await late.until_over() is grpc.StatusCode.UNAVAILABLE
+        assert late.error is not None
+        assert late.error.details() == "the service stops; try again"
+
+        await present.goodbye()
+        async with asyncio.timeout(LIMIT_SECONDS):
+            assert await stopping.process.wait() == 0
 
 
 async def test_when_the_only_replica_stops_its_executors_keep_their_sessions_to_the_end_and_come_back(

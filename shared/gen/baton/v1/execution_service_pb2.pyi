@@ -227,7 +227,9 @@ class OpenSessionResponse(_message.Message):
 
     @_builtins.property
     def drain(self) -> Global___Drain:
-        """The service stops or the session is old: expect no more leases, open a session elsewhere, and name what is held there."""
+        """The service stops or the session is old: expect no more leases, open a session elsewhere, and name what is held there. Where
+        there is no other replica, this session answers until its time is over.
+        """
 
     def __init__(
         self,

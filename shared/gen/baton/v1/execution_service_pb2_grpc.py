@@ -72,9 +72,15 @@ class ExecutionServiceServicer(object):
         A frame is at most 4 MiB. A hello makes its session the only one of its incarnation: an older stream of the same
         incarnation is ended with ABORTED. End of stream is no goodbye: leases stand until the reaper ends them.
 
+        A stream that stands proves nothing. Heartbeats are recorded within about a second; an executor whose heartbeats stay
+        unrecorded for most of an interval should open another session, best on a connection of its own, and leave the silent one
+        once that is welcomed, with a pause of an interval or more between attempts. Without leases HTTP/2 pings tell: one every
+        10 s is good, and more often than every 5 s is refused.
+
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): the first frame is no hello, or a field is outside its documented range.
-        * `UNAVAILABLE` (`PLATFORM_UNAVAILABLE`): the database did not answer, or the service stops; connect again.
+        * `UNAVAILABLE` (`PLATFORM_UNAVAILABLE`): the database did not answer, or the service stops (`what` in the metadata is
+        `database` or `service`); connect again. A session that stood before still stands.
         * `UNAUTHENTICATED`, `PERMISSION_DENIED`: no valid token, or one without `jobs.execute`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
