@@ -161,6 +161,7 @@ CASE = Case(
         outlasts_ends_and_restarts,
         idempotency_kills.answers_lost_after_commit,
         idempotency_kills.killed_before_commit,
+        idempotency_kills.killed_half_way,
         other_owners,
     ),
     settings={"BATON_TOKEN_SECRET": "the suite and its stack share this secret"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from shared.gen.baton.v1 import job_control_pb2 as pb
@@ -11,17 +12,22 @@ from verification.cases import keyed_calls
 from verification.evidence.history import OK
 from verification.peers.control import Control
 from verification.peers.cuttable import Cuttable, Direction, cuttable
+from verification.stage.holds import Hold, held
 from verification.stage.spare_api import SpareApi, spare_api
 from verification.stage.stage import Stage
 from verification.unmet import require
 
 _KILLS_AFTER_COMMIT = 100
 _KILLS_BEFORE_COMMIT = 20
+_KILLS_HALF_WAY = 10
 _LANES = 2
 """Apis that are killed side by side: each start costs a processor a second or two."""
 _CALLS_PER_KILL = 3
 
 _COMMITTED = "select count(*) from idempotency_keys join jobs using (job_id) where key = any($1::text[])"
+_BOUND = "select count(*) from idempotency_keys where key = any($1::text[])"
+_HOLD_JOBS = "lock table jobs in share row exclusive mode"
+"""Rows can be read and locked, but neither made nor changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +50,27 @@ async def killed_before_commit(stage: Stage) -> None:
     await _kill_often(stage, stage.scaled(_KILLS_BEFORE_COMMIT, at_least=_LANES), _kill_before_commit)
 
 
-async def _kill_often(stage: Stage, kills: int, kill: Callable[[_Lane], Awaitable[None]]) -> None:
+async def killed_half_way(stage: Stage) -> None:
+    """An api that is killed when it has written the keys, and not yet the jobs, leaves neither."""
+    # In one lane: the lock holds up all creations, so it would be unclear which of them wait.
+    await _kill_often(stage, stage.scaled(_KILLS_HALF_WAY), _kill_half_way, lanes=1)
+
+
+async def _kill_often(
+    stage: Stage, kills: int, kill: Callable[[_Lane], Awaitable[None]], *, lanes: int = _LANES
+) -> None:
     async def one_after_the_other(number: int) -> None:
         async with (
             spare_api(stage, f"api-{number}") as api,
             cuttable(f"//{api.address}") as way,
             stage.calling(way.address) as caller,
         ):
-            for _ in range(number, kills, _LANES):
+            for _ in range(number, kills, lanes):
                 await kill(_Lane(stage, api, way, caller))
 
-    async with asyncio.TaskGroup() as lanes:
-        for number in range(_LANES):
-            lanes.create_task(one_after_the_other(number))
+    async with asyncio.TaskGroup() as running:
+        for number in range(lanes):
+            running.create_task(one_after_the_other(number))
     stage.notes["kills"] = kills
     stage.notes["calls"] = kills * _CALLS_PER_KILL
     await keyed_calls.is_whole(stage, jobs=kills * _CALLS_PER_KILL)
@@ -88,14 +102,23 @@ async def _kill_after_commit(lane: _Lane) -> None:
 async def _kill_before_commit(lane: _Lane) -> None:
     """Hold the keys, kill once the creation waits for them, and let the calls be repeated."""
     keys = [keyed_calls.new_key() for _ in range(_CALLS_PER_KILL)]
+    await _kill_held(lane, keys, keyed_calls.held_up(lane.stage, *keys))
+
+
+async def _kill_half_way(lane: _Lane) -> None:
+    """Hold up what comes after the keys, kill, and let the calls be repeated."""
+    keys = [keyed_calls.new_key() for _ in range(_CALLS_PER_KILL)]
+    await _kill_held(lane, keys, held(lane.stage, _HOLD_JOBS))
+
+
+async def _kill_held(lane: _Lane, keys: Sequence[str], holding: AbstractAsyncContextManager[Hold]) -> None:
     await _connect(lane)
-    async with keyed_calls.held_up(lane.stage, *keys) as hold:
+    async with holding as hold:
         calls = _created(lane, keys)
-        await hold.until_waited_for(1)
+        await hold.until_waited_for()
         await lane.api.kill()
-        for key in keys:
-            early = await keyed_calls.jobs_of(lane.stage, key)
-            require(not early, f"the key is held, and stands for {early}")
+        bound = await lane.stage.value(_BOUND, keys)
+        require(bound == 0, f"nothing can be committed, and {bound} keys are bound")
     await _come_back(lane)
     for key, answer in zip(keys, await calls, strict=True):
         _was_not_answered(lane, key)
