@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import grpc
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import MessageToDict, SerializeToJsonError
 from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
@@ -235,7 +235,10 @@ async def calling(
 
 
 def _json(message: Message) -> Mapping[str, Any]:
-    return MessageToDict(message)
+    try:
+        return MessageToDict(message)
+    except SerializeToJsonError:  # a point in time that is none has no JSON form
+        return {"unrenderable": str(message)}
 
 
 def _is_last(updates: Sequence[pb.WatchJobResponse]) -> bool:
