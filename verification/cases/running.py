@@ -19,6 +19,7 @@ from verification.invariants.catalog import INVARIANTS
 from verification.invariants.invariant import judge
 from verification.outcomes import Outcome
 from verification.peers.control import Refused
+from verification.stage import sampling
 from verification.stage import stack as stacks
 from verification.stage.stack import SHORT_TIMES, Stack
 from verification.stage.stage import Stage, staged
@@ -78,8 +79,9 @@ async def _run_part(stack: Stack, case: Case, part: Part, directory: Path, terms
 
 
 async def _evidence(stage: Stage) -> Evidence:
-    return Evidence(
-        history=stage.history,
-        ledger=stage.ledger.entries(),
-        tables=await tables.read(stage.stack.database_url, stage.run),
-    )
+    await sampling.look(stage.stack, stage.history, stage.secret, stage.samples)
+    rows = await tables.read(stage.stack.database_url, stage.run)
+    tokens = {attempt["token"] for each in rows.values() for attempt in each.attempts}
+    logs = [*stage.stack.directory.glob("logs/*.log"), *stage.directory.glob("*.log")]
+    stage.samples.searches.extend(sampling.search_logs(logs, stage.secret, tokens))
+    return Evidence(stage.history, stage.ledger.entries(), rows, stage.samples)

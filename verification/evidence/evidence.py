@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from verification.evidence.history import History
 from verification.evidence.ledger import Entry
+from verification.evidence.samples import Samples
 from verification.evidence.tables import Tables
 
 
@@ -17,12 +18,10 @@ class Evidence:
     Attributes:
         ledger: What handlers wrote down.
         tables: The database's rows after everything had ended.
-        secrets: Marked texts that were planted in inputs, outputs and tokens.
-        readable: Where secrets must not be, by names for people: logs, Redis, outbox payloads.
+        samples: What was seen meanwhile, and what was searched.
     """
 
     history: History
     ledger: Sequence[Entry]
     tables: Tables
-    secrets: Sequence[str] = ()
-    readable: Sequence[tuple[str, str]] = field(default=())
+    samples: Samples = field(default_factory=Samples)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,8 @@ Row = Mapping[str, Any]
 LABEL = "verify"
 """Every job that the suite creates carries this label, with the run's name as its value."""
 
+_ROWS_AT_ONCE = 10_000
+
 # One statement has one snapshot, so that rows of one change are never seen apart. Large columns stay there.
 _READ = """
 with chosen as materialized (select job_id from jobs where labels @> jsonb_build_object($1::text, $2::text))
@@ -21,7 +23,8 @@ select 'jobs' as place, job_id, to_jsonb(t) as body, 0 as number from jobs t joi
 union all select 'snapshots', job_id, jsonb_build_object('input_bytes', length(input)), 0
     from snapshots join chosen using (job_id)
 union all select 'leases', job_id, to_jsonb(t), 0 from leases t join chosen using (job_id)
-union all select 'attempts', job_id, to_jsonb(t) - 'output', attempt
+union all select 'attempts', job_id,
+    to_jsonb(t) - 'output' || jsonb_build_object('output_sha256', encode(sha256(output), 'hex')), attempt
     from attempts t join chosen using (job_id)
 union all select 'events', job_id, to_jsonb(t), number from job_events t join chosen using (job_id)
 union all select 'artifacts', job_id, to_jsonb(t) - 'content', ordinal
@@ -56,6 +59,10 @@ class JobRows:
         return self.jobs[0]
 
     @property
+    def lease(self) -> Row | None:
+        return self.leases[0] if self.leases else None
+
+    @property
     def state(self) -> str:
         return str(self.job["state"])
 
@@ -69,9 +76,17 @@ async def read(database_url: str, run: str) -> Tables:
     connection = await asyncpg.connect(database_url, ssl=False)
     try:
         found: dict[str, JobRows] = {}
-        for row in await connection.fetch(_READ, LABEL, run):
-            rows = found.setdefault(str(row["job_id"]), JobRows())
-            getattr(rows, row["place"]).append(json.loads(row["body"]))
+        async with connection.transaction(readonly=True):
+            cursor = await connection.cursor(_READ, LABEL, run)
+            while rows := await cursor.fetch(_ROWS_AT_ONCE):
+                take_in(found, [(row["place"], str(row["job_id"]), row["body"]) for row in rows])
         return found
     finally:
         await connection.close()
+
+
+def take_in(found: dict[str, JobRows], rows: Sequence[tuple[str, str, str]]) -> None:
+    """Add rows, each as its place, its job and its JSON; read together, they share the names of columns."""
+    bodies = json.loads(f"[{','.join(body for _, _, body in rows)}]")
+    for (place, job_id, _), body in zip(rows, bodies, strict=True):
+        getattr(found.setdefault(job_id, JobRows()), place).append(body)

@@ -1,26 +1,39 @@
-"""What holds of creating: nothing that was acknowledged is lost, and a key makes one job."""
+"""What holds of creating: nothing that was acknowledged is lost, whatever Redis loses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from verification.evidence import answers
 from verification.evidence.evidence import Evidence
 from verification.invariants.invariant import Invariant
+from verification.invariants.rows import has_ended
+
+_REDIS = "valkey"
 
 
 def _kept(evidence: Evidence) -> Iterator[str | None]:
-    for call in evidence.history.calls:
-        if call.method == "CreateJob" and call.acknowledged and call.response is not None:
-            job_id = call.response["job"]["jobId"]
-            rows = evidence.tables.get(job_id)
-            if rows is None or not rows.jobs:
-                yield f"job {job_id} was acknowledged, and the database does not have it"
-            elif rows.state not in ("SUCCEEDED", "FAILED", "CANCELLED"):
-                yield f"job {job_id} was acknowledged, and is still {rows.state}"
-            else:
-                yield None
+    acknowledged = {each.job_id for each in answers.creations(evidence.history) if each.job_id}
+    for job_id in acknowledged:
+        rows = evidence.tables.get(job_id)
+        if rows is None or not rows.jobs:
+            yield f"job {job_id} was acknowledged, and the database does not have it"
+        elif not has_ended(rows):
+            yield f"job {job_id} was acknowledged, and is still {rows.state}"
+        else:
+            yield None
+
+
+def _ended_without_redis(evidence: Evidence) -> Iterator[str | None]:
+    if not any(each.process == _REDIS for each in evidence.history.faults):
+        return
+    for job_id, rows in evidence.tables.items():
+        yield None if has_ended(rows) else f"Redis was lost, and job {job_id} is still {rows.state}"
 
 
 INVARIANTS = (
     Invariant(1, "nothing lost", "a job whose creation was acknowledged is there, and ends", _kept),
+    Invariant(
+        7, "Redis is no truth", "if Redis loses everything, every job still ends", _ended_without_redis
+    ),
 )

@@ -16,11 +16,13 @@ import asyncpg
 
 from verification.evidence.history import History
 from verification.evidence.ledger import Ledger
+from verification.evidence.samples import Samples
 from verification.evidence.tables import LABEL
 from verification.peers.control import Control, calling
 from verification.peers.executor import ScriptedExecutor
 from verification.stage import tokens
 from verification.stage.executors import Executors, executors_of
+from verification.stage.sampling import sampled
 from verification.stage.stack import SHORT_TIMES, Life, Stack, clean_environment
 from verification.stage.terms import Terms
 from verification.unmet import Unmet
@@ -56,6 +58,7 @@ class Stage:
         run: Names the part's run; its jobs are labelled with it.
         secret: A text that only inputs hold, and that must be nowhere else.
         random: Seeded; all chance of a part comes from it.
+        samples: What is seen of Redis and the outbox meanwhile.
         notes: What was measured, for the report.
     """
 
@@ -69,6 +72,7 @@ class Stage:
     secret: str
     random: random.Random
     terms: Terms
+    samples: Samples
     notes: dict[str, Any] = field(default_factory=dict)
 
     def scaled(self, count: int, *, at_least: int = 1) -> int:
@@ -221,7 +225,7 @@ async def staged(stack: Stack, directory: Path, terms: Terms) -> AsyncIterator[S
         directory: For the ledger and the executors' logs; made if need be.
     """
     directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - a moment
-    run, history = uuid4().hex, History()
+    run, secret, history = uuid4().hex, f"secret-{uuid4().hex}", History()
     token = stack.token(_CALLER)
     environment = {
         **clean_environment(),
@@ -231,6 +235,7 @@ async def staged(stack: Stack, directory: Path, terms: Terms) -> AsyncIterator[S
     async with (
         calling(stack.control, history, run=run, token=token) as control,
         executors_of(stack.execution, history, directory=directory, environment=environment) as executors,
+        sampled(stack, history, secret) as samples,
     ):
         yield Stage(
             stack=stack,
@@ -240,7 +245,8 @@ async def staged(stack: Stack, directory: Path, terms: Terms) -> AsyncIterator[S
             ledger=Ledger(directory / "ledger.txt"),
             directory=directory,
             run=run,
-            secret=f"secret-{uuid4().hex}",
+            secret=secret,
             random=random.Random(terms.seed),
             terms=terms,
+            samples=samples,
         )
