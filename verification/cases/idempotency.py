@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
@@ -132,7 +131,7 @@ async def _race(
         for place in range(_AT_ONCE)
     ]
     async with keyed_calls.held_up(stage, key, owners=owners) as hold:
-        answers = asyncio.ensure_future(keyed_calls.answers_of(calls))
+        answers = stage.beside(keyed_calls.answers_of(calls))
         await hold.until_waited_for(1 if owners else _REPLICAS)
     return await answers
 

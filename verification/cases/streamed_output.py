@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
@@ -37,16 +36,14 @@ async def over_a_restart_of_the_api(stage: Stage) -> None:
     job_id = await _streaming_job(stage)
     # An executor sends 256 pieces ahead at most: of those before 900 none waits with the one that is held.
     async with held(stage, _HOLD_PIECE, job_id, _FAILS_AFTER - 1) as hold:
-        first = asyncio.create_task(stage.control.watch_to_end(job_id, name="from the start"))
+        first = stage.beside(stage.control.watch_to_end(job_id, name="from the start"))
         await stage.executors.start("a")
         to_later = await watch_to_piece(stage.control, job_id, 1, _LATER_FROM, name="to 600")
-        later = asyncio.create_task(
-            stage.control.watch_to_end(job_id, name="from 600", cursor=to_later[-1].cursor)
-        )
+        later = stage.beside(stage.control.watch_to_end(job_id, name="from 600", cursor=to_later[-1].cursor))
         broken = await watch_to_piece(stage.control, job_id, 1, _BREAKS_AT, name="breaks at 900")
         await hold.until_waited_for()
         life = stage.kill("api")
-        resumed = asyncio.create_task(
+        resumed = stage.beside(
             stage.control.watch_to_end(job_id, name="breaks at 900", cursor=broken[-1].cursor)
         )
         await stage.restarted(life)
@@ -62,7 +59,7 @@ async def over_a_restart_of_the_worker(stage: Stage) -> None:
     """Pieces that are under way when their service dies are stored and told once, in order."""
     job_id = await _streaming_job(stage)
     async with held(stage, _HOLD_PIECE, job_id, _BREAKS_AT + 1) as hold:
-        watching = asyncio.create_task(stage.control.watch_to_end(job_id))
+        watching = stage.beside(stage.control.watch_to_end(job_id))
         await stage.executors.start("a")
         await hold.until_waited_for()
         stored = await stage.value(_STORED, job_id, 1)
@@ -75,7 +72,7 @@ async def over_a_death_of_the_executor(stage: Stage) -> None:
     """When an executor dies in mid-stream, its pieces end there, and the next attempt starts anew."""
     job_id = await _streaming_job(stage, fail_attempts=[])
     async with held(stage, _HOLD_PIECE, job_id, _BREAKS_AT + 1) as hold:
-        watching = asyncio.create_task(stage.control.watch_to_end(job_id))
+        watching = stage.beside(stage.control.watch_to_end(job_id))
         executor = await stage.executors.start("a", kept_alive=True)
         await hold.until_waited_for()
         executor.kill()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import asyncpg
@@ -44,6 +44,8 @@ _POLL_SECONDS = 0.1
 AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
 """What a question to the database raises while it is away."""
 
+T = TypeVar("T")
+
 _OPEN_JOBS = f"""
 select count(*) from jobs
 where labels @> jsonb_build_object('{LABEL}', $1::text) and state in ('QUEUED', 'RUNNING')
@@ -74,6 +76,7 @@ class Stage:
     terms: Terms
     samples: Samples
     notes: dict[str, Any] = field(default_factory=dict)
+    _beside: list[asyncio.Task[Any]] = field(default_factory=list)
 
     def scaled(self, count: int, *, at_least: int = 1) -> int:
         """A count of the case's, at this run's scale."""
@@ -115,6 +118,18 @@ class Stage:
             token=self.stack.token(subject, scopes),
             caller=subject,
         )
+
+    def beside(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begin what goes on beside the part; it is given up at the part's end, however that comes."""
+        task = asyncio.create_task(work)
+        self._beside.append(task)
+        return task
+
+    async def give_up_beside(self) -> None:
+        """End what still goes on beside the part."""
+        for each in self._beside:
+            each.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
 
     # What is done to processes
 
@@ -237,7 +252,7 @@ async def staged(stack: Stack, directory: Path, terms: Terms) -> AsyncIterator[S
         executors_of(stack.execution, history, directory=directory, environment=environment) as executors,
         sampled(stack, history, secret) as samples,
     ):
-        yield Stage(
+        stage = Stage(
             stack=stack,
             history=history,
             control=control,
@@ -250,3 +265,7 @@ async def staged(stack: Stack, directory: Path, terms: Terms) -> AsyncIterator[S
             terms=terms,
             samples=samples,
         )
+        try:
+            yield stage
+        finally:
+            await stage.give_up_beside()
