@@ -36,7 +36,7 @@ from job_worker.operations.attempt_ends import AttemptEnds, end_of, outcome_of
 from job_worker.operations.outputs import ReadOutput
 from job_worker.operations.projection import Projection, SuccessfulAttempt
 from job_worker.operations.report_answers import answer_of_ended, stored_answer
-from job_worker.operations.reports import Report, ReportAnswer, ReportOutcome, Success
+from job_worker.operations.reports import Report, ReportAnswer, ReportOutcome, Stopped, Success
 from shared.domain.attempts import AttemptEnd, AttemptOutcome, Finish, effective
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.identity import JobId
@@ -133,6 +133,9 @@ class ProjectResults:
             gone = [each for each in batch.reports if each.lease not in held]
             earlier = await transaction.attempts.earlier_reports([each.lease for each in gone])
             answers = {each.lease: answer_of_ended(each, earlier.get(each.lease)) for each in gone}
+            # Who stops for a cancel has seen it, even if the word of that is still on its way to the record.
+            stopped = [each.lease for each in batch.reports if isinstance(each.end, Stopped)]
+            await transaction.leases.record_cancels_seen([each for each in stopped if each in held])
             endings = await self._endings(transaction, batch, held)
             await transaction.states.end_attempts([ending for ending, _ in endings.values()])
         answers |= {lease: answer for lease, (_, answer) in endings.items()}

@@ -84,6 +84,24 @@ async def test_that_a_cancel_was_seen_is_recorded_once(servers: Servers) -> None
         assert kinds == ["created", "started", "cancel_requested", "cancel_seen"]
 
 
+async def test_who_has_stopped_for_a_cancel_has_seen_it(servers: Servers) -> None:
+    async with execution_running(*servers) as execution:
+        job_id = await execution.job()
+        executor = await execution.executor(credits=1)
+        lease = await executor.lease()
+        await execution.cancel(job_id)
+
+        await executor.report(stopped(lease))
+
+        events = await execution.events(job_id)
+        ending = ["cancel_requested", "cancel_seen", "attempt_ended", "cancelled"]
+        assert [each.kind for each in events[2:]] == ending
+        assert [each.number for each in events] == [1, 2, 3, 4, 5, 6]
+        cancellation = (await execution.read(job_id)).cancellation
+        assert cancellation is not None
+        assert cancellation.seen_time is not None
+
+
 @pytest.mark.parametrize(
     "report",
     [success, failure, lambda lease: give_back(lease, pb.GIVE_BACK_REASON_DRAINING)],
