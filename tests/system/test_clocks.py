@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -35,7 +35,6 @@ JOBS_MAX = 5
 """Of one executor, so that eight jobs need both."""
 SETTINGS = {
     **stack.SHORT_TIMES,
-    **wrong_clock.environment(OFFSETS),
     "BATON_QUEUES__DRILL__AT_ONCE": str(JOBS_MAX),
     "BATON_QUEUES__DRILL__BACKOFF_SECONDS": str(BACKOFF.total_seconds()),
     "BATON_JOB_TYPES__SYNTHETIC__TIMEOUT_SECONDS": str(TIMEOUT.total_seconds()),
@@ -46,9 +45,17 @@ SETTINGS = {
 }
 
 
+@pytest.fixture(scope="module", params=["", pytest.param("the other way round", marks=pytest.mark.prove)])
+def offsets(request: pytest.FixtureRequest) -> Mapping[str, timedelta]:
+    return {name: -offset if request.param else offset for name, offset in OFFSETS.items()}
+
+
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stack.Stack]:
-    with stack.running(tmp_path_factory.mktemp("clocks"), executors=2, environment=SETTINGS) as running:
+def engine(
+    tmp_path_factory: pytest.TempPathFactory, offsets: Mapping[str, timedelta]
+) -> Iterator[stack.Stack]:
+    environment = {**SETTINGS, **wrong_clock.environment(offsets)}
+    with stack.running(tmp_path_factory.mktemp("clocks"), executors=2, environment=environment) as running:
         yield running
 
 
@@ -93,12 +100,14 @@ def times_logged(engine: stack.Stack, name: str) -> Sequence[datetime]:
 
 
 @pytest.mark.parametrize("name", OFFSETS)
-def test_the_clock_of_each_process_really_is_off(engine: stack.Stack, name: str) -> None:
+def test_the_clock_of_each_process_really_is_off(
+    engine: stack.Stack, offsets: Mapping[str, timedelta], name: str
+) -> None:
     written = datetime.fromtimestamp((engine.directory / "logs" / f"{name}.log").stat().st_mtime, UTC)
     times = times_logged(engine, name)
 
     assert times
-    assert all(abs(each - written - OFFSETS[name]) < HOUR / 4 for each in times)
+    assert all(abs(each - written - offsets[name]) < HOUR / 4 for each in times)
 
 
 def test_the_reaper_leaves_leases_alone_that_outlive_their_lease_time_three_times(client: Client) -> None:
@@ -140,22 +149,22 @@ def test_a_retry_backs_off_by_the_databases_time(client: Client) -> None:
 def test_a_job_starts_at_its_run_time_by_the_databases_clock(client: Client) -> None:
     run_time = now() + 3 * SECOND
     soon = client.create_job("synthetic", {}, run_time=run_time)
-    past_for_the_worker = client.create_job("synthetic", {}, run_time=now() + HOUR / 2)
-    due_for_the_database_only = client.create_job("synthetic", {}, run_time=now() - HOUR / 2)
+    past_for_others = client.create_job("synthetic", {}, run_time=now() + HOUR / 2)
+    past_for_the_database = client.create_job("synthetic", {}, run_time=now() - HOUR / 2)
 
     started = ended(client, soon.job_id).start_time
     assert started is not None
     assert timedelta(0) <= started - run_time < SOON
-    assert ended(client, due_for_the_database_only.job_id).state is JobState.SUCCEEDED
-    assert client.get(past_for_the_worker.job_id).state is JobState.QUEUED
-    client.cancel(past_for_the_worker.job_id)
+    assert ended(client, past_for_the_database.job_id).state is JobState.SUCCEEDED
+    assert client.get(past_for_others.job_id).state is JobState.QUEUED
+    client.cancel(past_for_others.job_id)
 
 
 def test_a_start_by_time_passes_by_the_databases_clock(client: Client) -> None:
-    past_for_the_worker = client.create_job("synthetic", {}, start_by_time=now() + HOUR / 2)
+    past_for_others = client.create_job("synthetic", {}, start_by_time=now() + HOUR / 2)
     passed = client.create_job("synthetic", {}, start_by_time=now() - HOUR / 2)
 
-    assert ended(client, past_for_the_worker.job_id).state is JobState.SUCCEEDED
+    assert ended(client, past_for_others.job_id).state is JobState.SUCCEEDED
     late = ended(client, passed.job_id)
     assert (late.state, late.attempt) == (JobState.CANCELLED, 0)
     assert late.finish_time is not None
