@@ -62,6 +62,7 @@ class ScriptedSession:
 
     Attributes:
         first: The frame that was to hold the hello; it is not among the `frames`.
+        granted: How many leases were sent.
         answering: Whether anything is answered by itself.
         answering_reports: Whether reports are, if anything is; all of them are accepted.
         recording_pieces: Whether pieces are, if anything is.
@@ -71,6 +72,7 @@ class ScriptedSession:
         self.first = first
         self.hello = first.hello
         self.frames: list[pb.OpenSessionRequest] = []
+        self.granted = 0
         self.answering = answering
         self.answering_reports = True
         self.recording_pieces = True
@@ -85,9 +87,13 @@ class ScriptedSession:
         await self.send(welcome=pb.Welcome(session_id=str(uuid4()), **fields))
 
     async def send(self, **fields: Any) -> None:
-        await self._write(pb.OpenSessionResponse(**fields))
+        await self.send_frame(pb.OpenSessionResponse(**fields))
+
+    async def send_frame(self, frame: pb.OpenSessionResponse) -> None:
+        await self._write(frame)
 
     async def grant(self, *leases: pb.Lease) -> None:
+        self.granted += len(leases)
         await self.send(leases=leases)
 
     def finish(self, status: grpc.StatusCode | None = None) -> None:
@@ -120,9 +126,9 @@ class ScriptedSession:
     def reports_of(self, lease: pb.Lease) -> list[pb.Report]:
         return [each for each in self.reports if each.lease == ref(lease)]
 
-    async def until(self, condition: Callable[[], object]) -> None:
+    async def until(self, condition: Callable[[], object], *, seconds: float = LIMIT_SECONDS) -> None:
         """Wait until what was received fulfils a condition."""
-        async with asyncio.timeout(LIMIT_SECONDS), self._changed:
+        async with asyncio.timeout(seconds), self._changed:
             await self._changed.wait_for(condition)
 
     async def report_of(self, lease: pb.Lease) -> pb.Report:
@@ -175,9 +181,9 @@ class ScriptedService(pb_grpc.ExecutionServiceServicer):
         self.snapshot_calls: list[str] = []
         self._sessions: asyncio.Queue[ScriptedSession] = asyncio.Queue()
 
-    async def session(self) -> ScriptedSession:
+    async def session(self, *, seconds: float = LIMIT_SECONDS) -> ScriptedSession:
         """Wait for the next hello; it has not been answered yet."""
-        async with asyncio.timeout(LIMIT_SECONDS):
+        async with asyncio.timeout(seconds):
             return await self._sessions.get()
 
     async def welcomed(self, **fields: Any) -> ScriptedSession:

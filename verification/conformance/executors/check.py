@@ -1,0 +1,56 @@
+"""A check as a value: what an executor must do, and what it must be able to do for that to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from verification.conformance.executors.bench import Bench
+
+Attempt = Callable[[Bench], Awaitable[None]]
+"""Raises Unmet if the executor does not do as it must. Its docstring's first line says what it must do."""
+
+
+class Feature(StrEnum):
+    """What an executor may lack, or its `synthetic`."""
+
+    PROGRESS = "progress"
+    PIECES = "pieces"
+    FAILURES = "failures"
+    SIZES = "sizes"
+    DEAFNESS = "deafness"
+    BLOCKING = "blocking"
+    EXITS = "exits"
+
+
+FEATURES: dict[Feature, str] = {
+    Feature.PROGRESS: "progress is told while a handler works",
+    Feature.PIECES: "output is streamed: `pieces`, `piece_characters`",
+    Feature.FAILURES: "attempts fail as ordered: `fail_attempts`, `fail_code`",
+    Feature.SIZES: "outputs are padded: `output_bytes`",
+    Feature.DEAFNESS: "handlers that don't stop are killed: `ignore_cancel`",
+    Feature.BLOCKING: "handlers may hold the interpreter: `work` is `blocking`",
+    Feature.EXITS: "a handler's process may die: `exit_attempts`",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check.
+
+    Attributes:
+        attempt: What is tried.
+        needs: Without these nothing can be seen.
+    """
+
+    attempt: Attempt
+    needs: Sequence[Feature] = ()
+
+    @property
+    def name(self) -> str:
+        return self.attempt.__name__.replace("_", " ")
+
+    @property
+    def title(self) -> str:
+        return (self.attempt.__doc__ or self.name).strip().splitlines()[0]
