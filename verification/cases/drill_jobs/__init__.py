@@ -1,0 +1,1 @@
+"""A job type as a deployment brings its own, whose projector fails when the output says so."""
