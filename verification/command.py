@@ -5,12 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from verification.conformance.executors.check import Feature
+    from verification.conformance.executors.tested import Command
+
 _EXIT_FAILED = 1
+_EXIT_INVALID = 2
+_EXIT_CODES = {"UNAVAILABLE": 5, "DEADLINE_EXCEEDED": 5, "UNAUTHENTICATED": 6, "PERMISSION_DENIED": 6}
+_EXIT_OTHER = 8
 
 
 def register(app: typer.Typer) -> None:
@@ -26,25 +35,59 @@ def verify(
         float | None, typer.Option(min=5, help="How long case 10 lasts; 300, at the scale, if not told.")
     ] = None,
     repeat: Annotated[int, typer.Option(min=1, max=1_000, help="How often to run all of it.")] = 1,
+    executor: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="Judge this executor instead, in whatever language.")
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(metavar="FEATURE", help="What that executor lacks; may be repeated.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Check the JobControl that runs there instead.")
+    ] = None,
+    execution: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="With --target: its ExecutionService.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="BATON_TOKEN", help="The token to send to them.")
+    ] = None,
     record: Annotated[Path | None, typer.Option(help="Keep everything that was written down here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Put the engine under fire, and judge what became of every job."""
+    """Put the engine under fire, and judge what became of every job.
+
+    With --executor, COMMAND is started instead, and judged by what it says to a scripted service; the address
+    is in BATON_EXECUTION_ADDRESS. It must take jobs of the type `synthetic` on the queue `drill`. What it
+    lacks is named by --without: progress, pieces, failures, sizes, deafness, blocking, exits.
+
+    With --target, services that run already are checked by their protocol. It does them no harm: it creates jobs
+    of the type `synthetic` with a label of its own, and cancels those that are left.
+    """
     from verification import outcomes, report
     from verification.cases.catalog import CASES
     from verification.cases.running import run_cases
+    from verification.conformance.executors.running import run_checks
+    from verification.conformance.services.running import check_target
     from verification.stage.terms import Terms
+
+    tested, lacking = _executor_of(executor, without or ())
+    _check_combination(target, execution, elsewhere=executor is not None or bool(case))
 
     async def run(directory: Path) -> list[outcomes.Outcome]:
         chosen = [each for each in CASES if case is None or each.number in case]
         found = []
         terms = Terms(seed, scale, seconds, tell=lambda line: typer.echo(f"{'':<8}{line}", err=as_json))
-        async for outcome in run_cases(chosen, directory, terms, repeat=repeat):
+        if target is not None:
+            tried = check_target(target, execution or "", token=token or None, directory=directory)
+        elif tested is not None:
+            tried = run_checks(tested, directory / "executors", without=lacking)
+        else:
+            tried = run_cases(chosen, directory, terms, repeat=repeat)
+        async for outcome in tried:
             typer.echo(report.line(outcome), err=as_json)
             found.append(outcome)
         return found
 
-    with tempfile.TemporaryDirectory(prefix="baton-verify-") as temporary:
+    with _reaching(), tempfile.TemporaryDirectory(prefix="baton-verify-") as temporary:
         found = asyncio.run(run(record or Path(temporary)))
     typer.echo(
         json.dumps(outcomes.as_json(found, seed=seed, scale=scale), indent=2)
@@ -52,3 +95,40 @@ def verify(
         else report.summary(found)
     )
     raise typer.Exit(0 if all(each.passed for each in found) else _EXIT_FAILED)
+
+
+def _executor_of(line: str | None, without: Sequence[str]) -> tuple[Command | None, Collection[Feature]]:
+    """Read what was said about an executor to be judged, or leave with a line about what is wrong with it."""
+    from verification.conformance.executors.running import UnusableCommand, command_of, features_of
+
+    try:
+        if line is None and without:
+            raise UnusableCommand("--without says what an executor lacks, so it needs --executor")
+        return (None if line is None else command_of(line)), features_of(without)
+    except UnusableCommand as unusable:
+        typer.echo(f"baton: {unusable}", err=True)
+        raise typer.Exit(_EXIT_INVALID) from None
+
+
+def _check_combination(target: str | None, execution: str | None, *, elsewhere: bool) -> None:
+    """Leave with a line if what was asked for does not go together."""
+    if target is None and execution is not None:
+        said = "--execution is checked beside a JobControl, so it needs --target"
+    elif target is not None and elsewhere:
+        said = "--target is checked alone, without --case and --executor"
+    else:
+        return
+    typer.echo(f"baton: {said}", err=True)
+    raise typer.Exit(_EXIT_INVALID)
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    """Turn services that can't be checked into a line and the exit code that other commands have for it."""
+    from verification.conformance.services.running import OutOfReach
+
+    try:
+        yield
+    except OutOfReach as error:
+        typer.echo(f"baton: {error}", err=True)
+        raise typer.Exit(_EXIT_CODES.get(error.status, _EXIT_OTHER)) from None

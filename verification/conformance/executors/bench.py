@@ -78,8 +78,7 @@ class Bench:
             self._first = await self.next_session(seconds=START_SECONDS_MAX)
         except Unmet as unmet:
             self.hopeless = True
-            words = self._tested.last_words
-            raise NeverStarted(f"after its start {unmet}; its log ended with:\n{words}") from None
+            raise NeverStarted(f"after its start {unmet}") from None
         return self._first
 
     async def close(self) -> None:
@@ -110,7 +109,8 @@ class Bench:
         try:
             await asyncio.wait({waiting, ending}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done() or waiting.exception() is not None:
-                raise Unmet(f"no hello came within {seconds:.0f} s{self._whether_dead()}")
+                limit = "" if ending.done() else f" within {seconds:.0f} s"
+                raise Unmet(f"no hello came{limit}{self._condition()}")
             self.sessions.append(waiting.result())
             return waiting.result()
         finally:
@@ -211,7 +211,7 @@ class Bench:
                 return
             what = otherwise if isinstance(otherwise, str) else otherwise()
             how = "when the stream ended" if ending.done() else "in"
-            raise Unmet(f"{what}: {how} {time.monotonic() - began:.1f} s{self._whether_dead()}")
+            raise Unmet(f"{what}: {how} {time.monotonic() - began:.1f} s{self._condition()}")
         finally:
             waiting.cancel()
             ending.cancel()
@@ -229,10 +229,12 @@ class Bench:
         with_limit = START_SECONDS_MAX + STOP_SECONDS_MAX
         await self.executor.exit_code(with_limit)
 
-    def _whether_dead(self) -> str:
-        if self._tested is None or self._tested.alive:
+    def _condition(self) -> str:
+        """How the executor is, to be put behind what it did not do."""
+        if self._tested is None:
             return ""
-        return f"; it has ended, and its log with:\n{self._tested.last_words}"
+        state = "it runs" if self._tested.alive else "it has ended"
+        return f"; {state}, and its log ends with:\n{self._tested.last_words}"
 
 
 def a_synthetic(**given: Any) -> pb.Lease:
