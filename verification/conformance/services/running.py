@@ -49,6 +49,7 @@ async def check_services(
     *,
     token: str | None = None,
     themes: Sequence[Theme] = THEMES,
+    check_seconds: float = CHECK_SECONDS_MAX,
     history_file: Path | None = None,
 ) -> AsyncIterator[Outcome]:
     """Check services that run, and tell of each check as it ends.
@@ -56,6 +57,7 @@ async def check_services(
     Args:
         control: Where JobControl listens, host:port.
         execution: Likewise ExecutionService; empty leaves out what needs it.
+        check_seconds: A check that takes longer has failed.
         history_file: Where all calls and frames are written, if anywhere.
     """
     run, history = uuid4().hex, History()
@@ -65,9 +67,24 @@ async def check_services(
                 yield _outcome(theme, check, 0.0, unjudged=_LEFT_OUT)
             else:
                 async with reaching(control, execution, token=token, run=run, history=history) as target:
-                    yield await _checked(target, theme, check)
+                    yield await _checked(target, theme, check, seconds=check_seconds)
     if history_file is not None:
         await asyncio.to_thread(history.write, history_file)
+
+
+async def check_target(
+    control: str, execution: str = "", *, token: str | None = None, directory: Path
+) -> AsyncIterator[Outcome]:
+    """Check services of somebody's, once it is sure that they are there.
+
+    Raises:
+        OutOfReach: One is not, or does not let the caller in.
+    """
+    await reach(control, execution, token=token)
+    await asyncio.to_thread(directory.mkdir, parents=True, exist_ok=True)
+    history_file = directory / "conformance.jsonl"
+    async for each in check_services(control, execution, token=token, history_file=history_file):
+        yield each
 
 
 async def reach(control: str, execution: str = "", *, token: str | None = None) -> None:
@@ -99,10 +116,10 @@ async def _reached(service: str, address: str, call: object) -> None:
             raise OutOfReach(service, address, error.status, f"the service answers {error.status}") from None
 
 
-async def _checked(target: Target, theme: Theme, check: Check) -> Outcome:
+async def _checked(target: Target, theme: Theme, check: Check, *, seconds: float) -> Outcome:
     begin, failure, unjudged = target.history.now(), "", ""
     try:
-        async with asyncio.timeout(CHECK_SECONDS_MAX):
+        async with asyncio.timeout(seconds):
             await check(target)
     except NotJudged as reason:
         unjudged = f"not judged: {reason}"
@@ -110,9 +127,9 @@ async def _checked(target: Target, theme: Theme, check: Check) -> Outcome:
         failure = "what it waited for did not come in time"
     except _FAILURES as error:
         failure = f"{type(error).__name__}: {error}"
-    seconds = target.history.now() - begin
+    took = target.history.now() - begin
     await _clean(target)
-    return _outcome(theme, check, seconds, failure=failure, unjudged=unjudged)
+    return _outcome(theme, check, took, failure=failure, unjudged=unjudged)
 
 
 async def _clean(target: Target) -> None:

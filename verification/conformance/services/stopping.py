@@ -26,7 +26,7 @@ async def a_running_job_is_asked_to_stop(target: Target) -> None:
     """A cancel of a leased job is pushed, seen and confirmed, each step shows; asking again is OK."""
     job = await target.due_job()
     async with session(target) as it:
-        lease = await it.lease_of(job.job_id)
+        lease = await _stoppable_lease(it, job.job_id)
         await it.beat(1, lease)
         for _ in range(2):
             asked = await target.control.cancel(job.job_id)
@@ -61,7 +61,7 @@ async def once_cancelled_never_succeeded(target: Target) -> None:
     for name, end in _ENDS:
         job = await target.due_job()
         async with session(target) as it:
-            lease = await it.lease_of(job.job_id)
+            lease = await _stoppable_lease(it, job.job_id)
             await target.control.cancel(job.job_id)
             for _ in range(2):
                 (answer,) = await it.report(end(lease))
@@ -77,7 +77,7 @@ async def a_cancel_is_pushed_until_it_was_seen(target: Target) -> None:
     """A cancel that was not acknowledged is pushed again after a reconnect, and not once it was."""
     job = await target.due_job()
     async with session(target) as it:
-        lease = await it.lease_of(job.job_id)
+        lease = await _stoppable_lease(it, job.job_id)
         await target.control.cancel(job.job_id)
         await _pushed(it, lease)
         again = {"incarnation_id": it.executor.incarnation_id, "held": [lease]}
@@ -115,6 +115,14 @@ async def an_ended_job_is_not_cancellable(target: Target) -> None:
         error = await refused(call, "JOB_NOT_CANCELLABLE")
         require(names_precondition(error), "PreconditionFailure does not name the reason")
         require(await target.control.get(job.job_id) == before, "the cancel has changed the job")
+
+
+async def _stoppable_lease(it: Session, job_id: str) -> pb.Lease:
+    lease = await it.lease_of(job_id)
+    if not lease.cancellable:
+        await it.succeed(lease)
+        raise NotJudged("jobs of this type can't be cancelled here while they are leased")
+    return lease
 
 
 async def _pushed(it: Session, lease: pb.Lease) -> None:
