@@ -14,7 +14,7 @@ from verification.cases.case import Case
 from verification.cases.keyed_calls import new_key, spelt
 from verification.peers.control import Control, Refused
 from verification.stage import tokens
-from verification.stage.spare_api import spare_api
+from verification.stage.spare_services import spare_api
 from verification.stage.stage import Stage
 from verification.unmet import require
 

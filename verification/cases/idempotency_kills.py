@@ -14,7 +14,7 @@ from verification.evidence.history import OK
 from verification.peers.control import Control, Refused
 from verification.peers.cuttable import Cuttable, Direction, cuttable
 from verification.stage.holds import Hold, held
-from verification.stage.spare_api import SpareApi, spare_api
+from verification.stage.spare_services import SpareService, spare_api
 from verification.stage.stage import Stage
 from verification.unmet import require
 
@@ -36,7 +36,7 @@ class _Lane:
     """An api, and a caller whose way to it can swallow what passes."""
 
     stage: Stage
-    api: SpareApi
+    api: SpareService
     way: Cuttable
     caller: Control
 

@@ -15,12 +15,14 @@ from verification.cases.case import Part
 from verification.evidence.ledger import FINISHED, STARTED
 from verification.peers.cuttable import Direction, cuttable
 from verification.peers.executor import ScriptedExecutor, failure, heartbeat, success
+from verification.stage.spare_services import spare_worker
 from verification.stage.stack import Life
 from verification.stage.stage import Stage
 from verification.unmet import require
 
 _KILLS = 50
 _KILLS_IN_GAPS = 10
+_AT_ONCE = 8
 _BACKLOG = 60
 """Jobs that are open at a time, so that results come all the time."""
 _WORK_SECONDS = 0.3
@@ -60,21 +62,24 @@ where waiting.relation = 'attempts'::regclass and not waiting.granted
 
 async def killed_at_random(stage: Stage) -> None:
     """A worker that is killed again and again while results come leaves each job's whole or nothing of it."""
-    await stage.executors.start_all(
-        "a", "b", "c", queues__drill__at_once=8, reconnect_seconds_max=_RECONNECT_SECONDS
-    )
     kills = stage.scaled(_KILLS, at_least=3)
-    async with _fed(stage):
-        for _ in range(kills):
-            done = await stage.value(_DONE, stage.run)
-            await _until_done(stage, done + 1)
-            await asyncio.sleep(stage.random.uniform(0, _KILLED_WITHIN_SECONDS))
-            life = stage.kill("worker")
-            await _is_all_or_nothing(stage)
-            await _serving_again(stage, life)
-    await stage.until_value(
-        _OPEN, stage.run, holds=lambda count: count == 0, seconds=_WAIT_SECONDS, what="all jobs to end"
-    )
+    async with spare_worker(stage) as worker:
+        await stage.executors.start_all(
+            *("a", "b", "c"),
+            execution_address=worker.address,
+            reconnect_seconds_max=_RECONNECT_SECONDS,
+            queues__drill__at_once=_AT_ONCE,
+        )
+        async with _fed(stage):
+            for _ in range(kills):
+                await _until_done(stage, await stage.value(_DONE, stage.run) + 1)
+                await asyncio.sleep(stage.random.uniform(0, _KILLED_WITHIN_SECONDS))
+                await worker.kill()
+                await _is_all_or_nothing(stage)
+                await worker.start()
+        await stage.until_value(
+            _OPEN, stage.run, holds=lambda count: count == 0, seconds=_WAIT_SECONDS, what="all jobs to end"
+        )
     await _is_all_or_nothing(stage, allowed=[_WHOLE])
     stage.notes["kills"] = kills
     stage.notes["results"] = await stage.value(_DONE, stage.run)

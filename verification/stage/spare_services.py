@@ -1,6 +1,6 @@
-"""One more `baton api` on the stack's servers, which nobody but the part starts again.
+"""One more `baton api` or `baton worker` on the stack's servers, which nobody but the part starts again.
 
-The stack's own one is kept alive with ever longer waits between its lives; this one can be killed a hundred
+The stack's own ones are kept alive with ever longer waits between their lives; these can be killed a hundred
 times in a minute or two.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 from shared.command.data_directory import LOOPBACK, free_port
 from shared.command.launcher import launched
@@ -20,22 +20,31 @@ from verification.unmet import Unmet
 
 READY_SECONDS_MAX = 60.0
 _POLL_SECONDS = 0.05
+_ADDRESS_OF = {"api": "BATON_CONTROL_ADDRESS", "worker": "BATON_EXECUTION_ADDRESS"}
 
 
-class SpareApi:
+class SpareService:
     """It keeps its address over all its lives.
 
     Attributes:
-        address: Where JobControl listens.
+        address: Where it listens.
     """
 
-    def __init__(self, stage: Stage, name: str) -> None:
+    def __init__(self, stage: Stage, command: str, name: str, redis_url: str = "") -> None:
         self.name = name
+        self._command = command
         self._port = free_port()
         self.address = f"{LOOPBACK}:{self._port}"
         self._stage = stage
+        self._redis_url = redis_url or stage.stack.redis_url
         self._log_file = stage.directory / f"{name}.log"
         self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def process_id(self) -> int:
+        if self._process is None:
+            raise Unmet(f"{self.name} does not run")
+        return self._process.pid
 
     async def start(self) -> None:
         """Start it, and wait until it takes connections.
@@ -45,7 +54,7 @@ class SpareApi:
         """
         with self._log_file.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *launched([sys.executable, "-m", "shared.command.main", "api"]),
+                *launched([sys.executable, "-m", "shared.command.main", self._command]),
                 env=self._environment(),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
@@ -75,17 +84,31 @@ class SpareApi:
             **clean_environment(),
             **stack.settings,
             "BATON_DATABASE_URL": stack.database_url,
-            "BATON_REDIS_URL": stack.redis_url,
-            "BATON_CONTROL_ADDRESS": self.address,
+            "BATON_REDIS_URL": self._redis_url,
+            _ADDRESS_OF[self._command]: self.address,
         }
 
 
+def spare_api(
+    stage: Stage, name: str = "spare-api", *, redis_url: str = ""
+) -> AbstractAsyncContextManager[SpareService]:
+    """Run an api until the block ends.
+
+    Args:
+        redis_url: Its way to the stack's Redis, if it is to go another one than the others.
+    """
+    return _running(SpareService(stage, "api", name, redis_url))
+
+
+def spare_worker(stage: Stage, name: str = "spare-worker") -> AbstractAsyncContextManager[SpareService]:
+    """Run a worker until the block ends."""
+    return _running(SpareService(stage, "worker", name))
+
+
 @asynccontextmanager
-async def spare_api(stage: Stage, name: str = "spare-api") -> AsyncIterator[SpareApi]:
-    """Run one until the block ends."""
-    api = SpareApi(stage, name)
+async def _running(service: SpareService) -> AsyncIterator[SpareService]:
     try:
-        await api.start()
-        yield api
+        await service.start()
+        yield service
     finally:
-        await api.kill()
+        await service.kill()
