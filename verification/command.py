@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +15,7 @@ import typer
 if TYPE_CHECKING:
     from verification.conformance.executors.check import Feature
     from verification.conformance.executors.tested import Command
+    from verification.outcomes import Outcome
 
 _EXIT_FAILED = 1
 _EXIT_INVALID = 2
@@ -74,7 +75,6 @@ def verify(
 
     async def run(directory: Path) -> list[outcomes.Outcome]:
         chosen = [each for each in CASES if case is None or each.number in case]
-        found = []
         terms = Terms(seed, scale, seconds, tell=lambda line: typer.echo(f"{'':<8}{line}", err=as_json))
         if target is not None:
             tried = check_target(target, execution or "", token=token or None, directory=directory)
@@ -82,19 +82,24 @@ def verify(
             tried = run_checks(tested, directory / "executors", without=lacking)
         else:
             tried = run_cases(chosen, directory, terms, repeat=repeat)
-        async for outcome in tried:
-            typer.echo(report.line(outcome), err=as_json)
-            found.append(outcome)
-        return found
+        return await _told(tried, as_json=as_json)
 
     with _reaching(), tempfile.TemporaryDirectory(prefix="baton-verify-") as temporary:
         found = asyncio.run(run(record or Path(temporary)))
-    typer.echo(
-        json.dumps(outcomes.as_json(found, seed=seed, scale=scale), indent=2)
-        if as_json
-        else report.summary(found)
-    )
+    whole = outcomes.as_json(found, seed=seed, scale=scale)
+    typer.echo(json.dumps(whole, indent=2) if as_json else report.summary(found))
     raise typer.Exit(0 if all(each.passed for each in found) else _EXIT_FAILED)
+
+
+async def _told(tried: AsyncIterator[Outcome], *, as_json: bool) -> list[Outcome]:
+    """Tell of each outcome as it comes, and return all of them."""
+    from verification import report
+
+    found = []
+    async for outcome in tried:
+        typer.echo(report.line(outcome), err=as_json)
+        found.append(outcome)
+    return found
 
 
 def _executor_of(line: str | None, without: Sequence[str]) -> tuple[Command | None, Collection[Feature]]:
