@@ -63,7 +63,7 @@ def verify(
     With --target, services that run already are checked by their protocol, without harm: the jobs that are
     created are `synthetic`, carry a label of the run, and are cancelled where they are left.
     """
-    from verification import outcomes, report
+    from verification import report
     from verification.cases.catalog import CASES
     from verification.cases.running import run_cases
     from verification.conformance.executors.running import run_checks
@@ -73,7 +73,7 @@ def verify(
     tested, lacking = _executor_of(executor, without or ())
     _check_combination(target, execution, elsewhere=executor is not None or bool(case))
 
-    async def run(directory: Path) -> list[outcomes.Outcome]:
+    async def run(directory: Path) -> list[Outcome]:
         chosen = [each for each in CASES if case is None or each.number in case]
         terms = Terms(seed, scale, seconds, tell=lambda line: typer.echo(f"{'':<8}{line}", err=as_json))
         if target is not None:
@@ -86,9 +86,14 @@ def verify(
 
     with _reaching(), tempfile.TemporaryDirectory(prefix="baton-verify-") as temporary:
         found = asyncio.run(run(record or Path(temporary)))
-    whole = outcomes.as_json(found, seed=seed, scale=scale)
-    typer.echo(json.dumps(whole, indent=2) if as_json else report.summary(found))
+    typer.echo(_as_json(found, seed=seed, scale=scale) if as_json else report.summary(found))
     raise typer.Exit(0 if all(each.passed for each in found) else _EXIT_FAILED)
+
+
+def _as_json(found: Sequence[Outcome], *, seed: int, scale: float) -> str:
+    from verification import outcomes
+
+    return json.dumps(outcomes.as_json(found, seed=seed, scale=scale), indent=2)
 
 
 async def _told(tried: AsyncIterator[Outcome], *, as_json: bool) -> list[Outcome]:

@@ -80,7 +80,7 @@ def _outcome(outcome: Outcome) -> Mapping[str, Any]:
         "group": outcome.group,
         "name": outcome.name,
         "title": outcome.title,
-        "passed": outcome.passed,
+        "passed": outcome.passed and not outcome.unjudged,
         "seconds": round(outcome.seconds, 2),
         "failure": outcome.failure,
         "unjudged": outcome.unjudged,
