@@ -21,7 +21,6 @@ from shared.streams.lease_streams import Entry
 from tests.support import core_rows
 from tests.support.core_commands import STREAMS, time_after, unique_by_job, wish
 from tests.support.core_comparison import CoreComparison
-from tests.support.core_invariants import row_of
 from tests.support.core_reports import Report
 from tests.support.storage import Session
 
@@ -121,7 +120,7 @@ class CoreMachine(CoreComparison):
         missing = self._missing()
         self._run(self._core.dispatch())
         everything = self._run(core_rows.read_all(self._core.transactions))
-        rows = {job_id: row_of(each) for job_id, each in everything.items()}
+        rows = {job_id: each.dispatch for job_id, each in everything.items()}
         delivered = {job_id for job_id, row in rows.items() if row and row["state"] == "delivered"}
         self._model.dispatch(missing, delivered)
         for stream, length in self._run(self._core.lengths()).items():

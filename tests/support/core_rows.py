@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
 from shared.domain.identity import JobId
 from shared.storage.transactions import Transactions
-
-Row = dict[str, Any]
+from verification.evidence.tables import JobRows
 
 # One statement has one snapshot, so that rows of one change are never seen apart.
 _READ = sa.text("""
@@ -33,30 +30,6 @@ order by 4
 _EMPTY = sa.text("""
 truncate jobs, snapshots, leases, attempts, job_events, artifacts, idempotency_keys, outbox, executor_sessions
 """)
-
-
-@dataclass(slots=True)
-class JobRows:
-    """The rows about one job, by table; a job that stands has one row in `jobs` and in `snapshots`."""
-
-    jobs: list[Row] = field(default_factory=list)
-    snapshots: list[Row] = field(default_factory=list)
-    leases: list[Row] = field(default_factory=list)
-    attempts: list[Row] = field(default_factory=list)
-    events: list[Row] = field(default_factory=list)
-    artifacts: list[Row] = field(default_factory=list)
-    keys: list[Row] = field(default_factory=list)
-    dispatches: list[Row] = field(default_factory=list)
-    outgoing: list[Row] = field(default_factory=list)
-
-    @property
-    def job(self) -> Row:
-        (job,) = self.jobs
-        return job
-
-    @property
-    def lease(self) -> Row | None:
-        return self.leases[0] if self.leases else None
 
 
 async def read_all(transactions: Transactions) -> Mapping[JobId, JobRows]:

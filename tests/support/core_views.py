@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.core_invariants import row_of
 from tests.support.core_model_job import ModelJob, ModelLease
-from tests.support.core_rows import JobRows, Row, id_of, time_of
+from tests.support.core_rows import id_of, time_of
+from verification.evidence.tables import JobRows, Row
 
 _SAME_NAMES = ("state", "attempt", "failures", "internal_failures", "losses", "give_backs", "run_alone")
 
@@ -32,7 +32,7 @@ def view_of_model(job: ModelJob) -> dict[str, Any]:
 
 
 def view_of_rows(rows: JobRows) -> dict[str, Any]:
-    job, dispatch = rows.job, row_of(rows)
+    job, dispatch = rows.job, rows.dispatch
     asked = time_of(job["cancel_request_time"])
     return {
         **{name: job[name] for name in _SAME_NAMES},

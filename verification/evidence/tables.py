@@ -63,6 +63,11 @@ class JobRows:
         return self.leases[0] if self.leases else None
 
     @property
+    def dispatch(self) -> Row | None:
+        """The dispatch row, while the job waits for an executor."""
+        return self.dispatches[0] if self.dispatches else None
+
+    @property
     def state(self) -> str:
         return str(self.job["state"])
 
