@@ -3,121 +3,142 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from verification.cases.case import Case
 from verification.evidence.ledger import STARTED
+from verification.peers.control import Control
+from verification.peers.cuttable import Cuttable, Direction, cuttable
 from verification.stage import lease_streams
 from verification.stage.freezing import frozen
-from verification.stage.services import another_worker
-from verification.stage.stack import SHORT_TIMES
+from verification.stage.holds import held
+from verification.stage.spare_services import SpareService, spare_api, spare_worker
 from verification.stage.stage import Stage
 from verification.unmet import Unmet, require
 
 _ROUNDS = 100
 _JOBS_PER_ROUND = 8
 """As many as a dispatcher puts into a stream for executors that nobody knows of."""
-_CLAIMS_SECONDS = 0.3
-"""Long enough for both services to have sent their claims while the rows are held."""
+_SECONDS_MAX = 20.0
+"""For what takes a moment."""
 
-_KILLS = 100
-_CALLERS = 4
-_UNCLAIMED_SECONDS = 20.0
+_KILLS = 30
+_SECOND_CLAIM_SECONDS = 0.3
+"""For the other service's claim, where it does not wait for the first one's locks."""
+_DUE = timedelta(seconds=1.5)
+"""Long enough to create jobs and to get hold of the outbox before they are due."""
+
+_UNCLAIMED_SECONDS = 25.0
 """Only after this is a lost entry looked for. It is far longer than what a crash alone may cost."""
-_FOUND_SECONDS = 12.0
-"""A crash of the dispatcher frees its rows at once: this is for its next start, on a busy machine."""
+_STARTED_SECONDS = 12.0
+"""A crash of the dispatcher frees its rows at once."""
 _SENT_AGAIN_SECONDS = _UNCLAIMED_SECONDS + 20.0
 
 _OF_RUN = "labels @> jsonb_build_object('verify', $1::text)"
 _QUEUED = f"select count(*) from jobs where {_OF_RUN} and state = 'QUEUED'"
-_DELIVERED = f"""
+_DISPATCHES = f"""
 select count(*) from outbox join jobs on job_id = aggregate_id
-where {_OF_RUN} and event_type = 'job.dispatch' and outbox.state = 'delivered'
+where {_OF_RUN} and event_type = 'job.dispatch' and outbox.state =
 """
+_DELIVERED, _PENDING = f"{_DISPATCHES} 'delivered'", f"{_DISPATCHES} 'pending'"
+_HOLD_JOBS = "select job_id from jobs where job_id = any($1::uuid[]) for update"
+_HOLD_OUTBOX = "lock table outbox in share row exclusive mode"
+"""Dispatch rows can be read and locked, and nobody can write down that they were delivered."""
 
 
 async def entries_twice(stage: Stage) -> None:
     """Two services claim the same attempts at the same moment, and each attempt starts once."""
-    async with another_worker(stage.stack, stage.directory, **SHORT_TIMES) as replica:
+    async with spare_worker(stage) as replica:
         await stage.executors.start("a", queues__drill__at_once=_JOBS_PER_ROUND)
         await stage.executors.start(
             "b", queues__drill__at_once=_JOBS_PER_ROUND, execution_address=replica.address
         )
         for _ in range(stage.scaled(_ROUNDS)):
-            await _race(stage, replica.process_id)
+            await _race(stage, replica)
     starts = [(each.job_id, each.attempt) for each in stage.ledger.entries() if each.phase == STARTED]
     twice = len(starts) - len(set(starts))
     require(twice == 0, f"invariant 3, fencing: {twice} attempts were started twice")
     stage.notes["attempts raced for"] = len(starts)
 
 
-async def _race(stage: Stage, second_worker: int) -> None:
-    with frozen(stage.stack.process_id("worker")), frozen(second_worker):
+async def _race(stage: Stage, replica: SpareService) -> None:
+    with frozen(stage.stack.process_id("worker")), frozen(replica.process_id):
         jobs = [await stage.control.create(stage.work()) for _ in range(_JOBS_PER_ROUND)]
-        await stage.until_value(
-            _DELIVERED, stage.run, holds=lambda count: count == len(jobs), seconds=20, what="entries"
-        )
+        await _until(stage, _DELIVERED, len(jobs))
         await lease_streams.append_again(stage.stack.redis_url)
-        holding = await stage.holding(
-            "select job_id from jobs where job_id = any($1::uuid[]) for update",
-            [each.job_id for each in jobs],
-        )
-    async with holding:
-        await asyncio.sleep(_CLAIMS_SECONDS)
+        holding = held(stage, _HOLD_JOBS, [each.job_id for each in jobs])
+        hold = await holding.__aenter__()
+    try:
+        await hold.until_waited_for()
+        await asyncio.sleep(_SECOND_CLAIM_SECONDS)
+    finally:
+        await holding.__aexit__(None, None, None)
     await asyncio.gather(*(stage.control.until_ended(each.job_id) for each in jobs))
 
 
 async def dispatcher_killed(stage: Stage) -> None:
     """A dispatcher that dies between its two ledgers costs a job seconds, not a sweep."""
-    await stage.executors.start_all("a", "b")
-    kills = stage.scaled(_KILLS, at_least=8)
-    creating = [asyncio.create_task(_keep_creating(stage)) for _ in range(_CALLERS)]
-    try:
-        for _ in range(kills):
-            await asyncio.sleep(stage.random.uniform(0.3, 1.0))
-            with frozen(stage.stack.process_id("valkey")):
-                await asyncio.sleep(stage.random.uniform(0.0, 0.1))
-                life = stage.kill("api")
-            await stage.restarted(life)
-            await _started_soon(stage)
-    finally:
-        for each in creating:
-            each.cancel()
-        await asyncio.wait(creating)
+    kills = stage.scaled(_KILLS, at_least=4)
+    with stage.held_down("api"):
+        async with (
+            cuttable(stage.stack.redis_url) as way,
+            spare_api(stage, redis_url=way.url) as api,
+            stage.calling(api.address) as caller,
+        ):
+            await stage.executors.start("a")
+            for number in range(kills):
+                await _kill_in_the_gap(stage, api, caller, way, before_commit=number % 2 == 0)
     stage.notes["kills of the dispatcher"] = kills
 
 
-async def _keep_creating(stage: Stage) -> None:
-    while True:
-        await stage.control.create(stage.work())
-
-
-async def _started_soon(stage: Stage) -> None:
-    """Require that what waits now does not wait for the sweep."""
-    begin = await stage.value("select clock_timestamp()")
-    waiting = f"{_QUEUED} and create_time < $2"
-    try:
-        await stage.until_value(
-            waiting, stage.run, begin, holds=lambda count: count == 0, seconds=_FOUND_SECONDS, what="starts"
-        )
-    except Unmet as unmet:
-        raise Unmet(f"invariant 7, no help needed: jobs wait although executors are free: {unmet}") from None
+async def _kill_in_the_gap(
+    stage: Stage, api: SpareService, caller: Control, way: Cuttable, *, before_commit: bool
+) -> None:
+    """Kill it while its transaction is held open, or once that has ended; Redis hears no more of it."""
+    due = Timestamp()
+    due.FromDatetime(await stage.value("select clock_timestamp()") + _DUE)
+    for _ in range(_JOBS_PER_ROUND):
+        await caller.create(stage.work(), run_time=due)
+    async with held(stage, _HOLD_OUTBOX) as hold:
+        await hold.until_waited_for()
+        way.swallow(Direction.TO_SERVER)
+        if before_commit:
+            await api.kill()
+    if not before_commit:
+        await _until(stage, _PENDING, 0)
+        await api.kill()
+    way.heal()
+    way.reset()
+    await api.start()
+    await _started(stage, _STARTED_SECONDS, "jobs wait although executors are free")
 
 
 async def entries_lost(stage: Stage) -> None:
     """Entries that Redis forgot, while their stream is still there, are sent again."""
-    jobs = [await stage.control.create(stage.work()) for _ in range(_JOBS_PER_ROUND)]
-    await stage.until_value(
-        _DELIVERED, stage.run, holds=lambda count: count == len(jobs), seconds=20, what="entries"
-    )
+    for _ in range(_JOBS_PER_ROUND):
+        await stage.control.create(stage.work())
+    await _until(stage, _DELIVERED, _JOBS_PER_ROUND)
     lost = await lease_streams.forget_entries(stage.stack.redis_url)
-    require(lost > 0, "there was nothing to lose")
+    require(lost >= _JOBS_PER_ROUND, f"there were only {lost} entries to lose")
     await stage.executors.start("a")
+    await _started(stage, _SENT_AGAIN_SECONDS, "what Redis lost is not sent again")
+
+
+async def _until(stage: Stage, query: str, count: int) -> None:
+    await stage.until_value(
+        query, stage.run, holds=lambda found: found == count, seconds=_SECONDS_MAX, what=f"{count} rows"
+    )
+
+
+async def _started(stage: Stage, seconds: float, otherwise: str) -> None:
     try:
         await stage.until_value(
-            _QUEUED, stage.run, holds=lambda count: count == 0, seconds=_SENT_AGAIN_SECONDS, what="starts"
+            _QUEUED, stage.run, holds=lambda count: count == 0, seconds=seconds, what="all jobs to start"
         )
     except Unmet as unmet:
-        raise Unmet(f"invariant 7, no help needed: what Redis lost is not sent again: {unmet}") from None
+        raise Unmet(f"invariant 7, Redis is no truth: {otherwise}: {unmet}") from None
 
 
 CASE = Case(
