@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from job_worker.operations.store_pieces import OutputPiece, StorePieces
@@ -59,12 +59,17 @@ class PieceBatch:
             await self._store_next()
         return bool(self._waiting)
 
-    async def flush(self) -> None:
-        """Store all that waits now, so that what is reported next finds its pieces.
+    async def flush(self, ending: Collection[LeaseRef]) -> None:
+        """Store all that waits now, if any of it is of leases that are about to end.
+
+        Afterwards their pieces would be refused: a result would miss them, and so would whoever reads how far
+        a failure came.
 
         Raises:
             PlatformUnavailable: Some of it may be stored; calling again is safe.
         """
+        if not any(each.piece.lease in ending for each in self._waiting):
+            return
         async with self._storing:
             left = len(self._waiting)
             while left > 0:

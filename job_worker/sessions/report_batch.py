@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from job_worker.operations.project_results import ProjectResults
-from job_worker.operations.reports import GiveBack, GiveBackReason, Report, ReportAnswer, Success
+from job_worker.operations.reports import GiveBack, GiveBackReason, Report, ReportAnswer
 from job_worker.sessions.heartbeat_batch import HeartbeatBatch
 from job_worker.sessions.piece_batch import PieceBatch
 from shared.domain.errors import PlatformUnavailable
@@ -101,8 +101,7 @@ class ReportBatch:
         if not batch:
             return False
         try:
-            if any(isinstance(each.report.end, Success) and each.report.end.piece_count for each in batch):
-                await self._pieces.flush()
+            await self._pieces.flush({each.report.lease for each in batch})
             answers = await self._project_results([each.report for each in batch])
         except PlatformUnavailable as error:
             self._reports_max = max(1, len(batch) // 2)

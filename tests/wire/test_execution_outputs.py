@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from job_worker.sessions.piece_batch import PIECES_MAX
 from shared.domain.attempts import AttemptOutcome
 from shared.domain.jobs import JobState
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from tests.support.execution_service import execution_running
 from verification.peers.executor import (
+    failure,
     hash_of,
     pieces,
     ref,
@@ -114,6 +116,23 @@ async def test_pieces_are_stored_once_and_a_new_attempt_begins_with_a_reset(serv
         kinds = [str(each.kind) for each in await execution.events(job_id)]
         assert kinds.count("output_reset") == 1
         assert kinds[-2:] == ["output_reset", "succeeded"]
+
+
+async def test_a_failure_comes_after_the_pieces_that_were_sent_before_it(servers: Servers) -> None:
+    async with execution_running(*servers) as execution:
+        job_id = await execution.job()
+        executor = await execution.executor(credits=1)
+        lease = await executor.lease()
+        texts = [f"{number} " for number in range(3 * PIECES_MAX)]
+
+        await executor.send(pieces=pieces(lease, *texts), reports=[failure(lease)])
+        await executor.until(lambda: executor.answers)
+
+        assert executor.answers[0].outcome == RETRY_SCHEDULED
+        rows = await execution.rows("select content from output_pieces order by number")
+        assert [row.content for row in rows] == texts
+        kinds = [str(each.kind) for each in await execution.events(job_id)]
+        assert kinds[-1] == "retry_scheduled"
 
 
 @pytest.mark.parametrize(("count", "texts"), [(3, ("one", "two")), (2, ("one", "other"))])
