@@ -33,6 +33,12 @@ _EXECUTORS = ("a", "b", "c", "d")
 _AT_ONCE = 8
 _TELL_SECONDS = 10.0
 
+_OUTCOMES = f"""
+select jsonb_object_agg(outcome, number) from (
+    select a.outcome, count(*) as number from attempts a join jobs j using (job_id)
+    where j.labels @> jsonb_build_object('{LABEL}', $1::text) group by a.outcome) counted
+"""
+
 _COUNTS = f"""
 select jsonb_object_agg(state, number) from (
     select state, count(*) as number from jobs
@@ -54,6 +60,7 @@ async def everything(stage: Stage) -> None:
     finally:
         telling.cancel()
         stage.notes |= {"jobs": len(load.acknowledged), "kills": fire.kills, "done": dict(fire.done)}
+    stage.notes["attempts"] = await _counts(stage, _OUTCOMES)
     await _require_all(stage, load, fire, seconds)
 
 
@@ -82,9 +89,9 @@ async def _tell(stage: Stage, load: Load, fire: Fire) -> None:
         stage.terms.tell(f"{stage.history.now():.0f} s: created {created}, ended {ended}, kills {fire.kills}")
 
 
-async def _counts(stage: Stage) -> Mapping[str, int]:
-    """How many jobs are in each state."""
-    return json.loads(await stage.value(_COUNTS, stage.run) or "{}")  # type: ignore[no-any-return]
+async def _counts(stage: Stage, query: str = _COUNTS) -> Mapping[str, int]:
+    """How many jobs are in each state, or what else is counted."""
+    return json.loads(await stage.value(query, stage.run) or "{}")  # type: ignore[no-any-return]
 
 
 async def _together(*work: Coroutine[Any, Any, None]) -> None:
