@@ -171,8 +171,13 @@ def _parts(ground: _Ground, projectors: Mapping[str, Projector]) -> _Parts:
     changed_jobs = ChangedJobs(wake_ups)
     heartbeats = HeartbeatBatch(RecordHeartbeats(transactions, wake_ups))
     pieces = PieceBatch(StorePieces(transactions, wake_ups))
-    reports = ReportBatch(_project_results(ground, projectors, changed_jobs), pieces, heartbeats)
     cancels = CancelPush(sessions, FindCancels(transactions), RecordCancelsSeen(transactions, wake_ups))
+    reports = ReportBatch(
+        _project_results(ground, projectors, changed_jobs),
+        pieces=pieces,
+        heartbeats=heartbeats,
+        cancels=cancels,
+    )
     demand = Demand(sessions, streams, replica=replica, clock=clock)
     claim_leases = ClaimLeases(
         transactions, ground.catalog, new_secret=new_secret, tell_changed=changed_jobs.note

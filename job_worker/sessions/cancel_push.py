@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from job_worker.operations.find_cancels import FindCancels
 from job_worker.operations.record_cancels_seen import RecordCancelsSeen
@@ -39,13 +39,23 @@ class CancelPush:
 
     async def step(self) -> bool:
         """Record acknowledgements, then push what has none."""
-        recorded = list(self._seen)[:LEASES_MAX]
-        if recorded:
-            await self._record_cancels_seen(recorded)
-        for each in recorded:
-            self._seen.pop(each, None)
+        await self._record(list(self._seen)[:LEASES_MAX])
         for session_id, lease in await self._find_cancels(self._sessions.ids()):
             session = self._sessions.get(session_id)
             if session is not None and lease not in self._seen:
                 session.outgoing.add_cancels([lease])
         return bool(self._seen)
+
+    async def record(self, leases: Iterable[LeaseRef]) -> None:
+        """Record now what is acknowledged of leases that are about to end; afterwards it would be lost.
+
+        Raises:
+            PlatformUnavailable: Some of it may be recorded; calling again is safe.
+        """
+        await self._record([each for each in leases if each in self._seen])
+
+    async def _record(self, leases: Sequence[LeaseRef]) -> None:
+        if leases:
+            await self._record_cancels_seen(leases)
+        for each in leases:
+            self._seen.pop(each, None)

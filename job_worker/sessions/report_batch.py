@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from job_worker.operations.project_results import ProjectResults
 from job_worker.operations.reports import GiveBack, GiveBackReason, Report, ReportAnswer
+from job_worker.sessions.cancel_push import CancelPush
 from job_worker.sessions.heartbeat_batch import HeartbeatBatch
 from job_worker.sessions.piece_batch import PieceBatch
 from shared.domain.errors import PlatformUnavailable
@@ -46,12 +47,18 @@ class ReportBatch:
     """
 
     def __init__(
-        self, project_results: ProjectResults, pieces: PieceBatch, heartbeats: HeartbeatBatch
+        self,
+        project_results: ProjectResults,
+        *,
+        pieces: PieceBatch,
+        heartbeats: HeartbeatBatch,
+        cancels: CancelPush,
     ) -> None:
         self.added = tuple(asyncio.Event() for _ in range(LANES))
         self._project_results = project_results
         self._pieces = pieces
         self._heartbeats = heartbeats
+        self._cancels = cancels
         self._waiting = deque[_Waiting]()
         self._bytes = 0
         self._reports_max = REPORTS_MAX
@@ -102,6 +109,7 @@ class ReportBatch:
             return False
         try:
             await self._pieces.flush({each.report.lease for each in batch})
+            await self._cancels.record(each.report.lease for each in batch)
             answers = await self._project_results([each.report for each in batch])
         except PlatformUnavailable as error:
             self._reports_max = max(1, len(batch) // 2)

@@ -102,6 +102,29 @@ async def test_who_has_stopped_for_a_cancel_has_seen_it(servers: Servers) -> Non
         assert cancellation.seen_time is not None
 
 
+async def test_a_stop_does_not_overtake_that_its_cancel_was_seen(servers: Servers) -> None:
+    async with execution_running(*servers) as execution:
+        jobs = [await execution.job() for _ in range(5)]
+        executor = await execution.executor(credits=len(jobs))
+        leases = await executor.leases_when(len(jobs))
+        for job_id in jobs:
+            await execution.cancel(job_id)
+        for lease in leases:
+            await executor.send(cancels_seen=[ref(lease)], reports=[stopped(lease)])
+        await executor.until(lambda: len(executor.answers) == len(leases))
+
+        for job_id in jobs:
+            kinds = [each.kind for each in await execution.events(job_id)]
+            assert kinds == [
+                "created",
+                "started",
+                "cancel_requested",
+                "cancel_seen",
+                "attempt_ended",
+                "cancelled",
+            ]
+
+
 @pytest.mark.parametrize(
     "report",
     [success, failure, lambda lease: give_back(lease, pb.GIVE_BACK_REASON_DRAINING)],
