@@ -49,10 +49,16 @@ async def listed(stage: Stage) -> Mapping[str, job_pb2.Job]:
         request.page_token = page.next_page_token
 
 
-async def require_agreement(stage: Stage, job_id: str) -> job_pb2.Job:
-    """Require that nobody tells anything else of a job that has ended than the others; return it."""
+async def require_agreement(
+    stage: Stage, job_id: str, *, listing: Mapping[str, job_pb2.Job] | None = None
+) -> job_pb2.Job:
+    """Require that nobody tells anything else of a job that has ended than the others; return it.
+
+    Args:
+        listing: What `listed` found after the job had ended; asked for without it.
+    """
     job = await stage.control.get(job_id)
-    in_list = (await listed(stage)).get(job_id, job_pb2.Job())
+    in_list = (listing or await listed(stage)).get(job_id, job_pb2.Job())
     require(_told(in_list) == _told(job), f"ListJobs tells {_told(in_list)}, GetJob {_told(job)}")
     stored = await row(stage, job_id)
     require(_stored(stored) == _told(job), f"the database has {_stored(stored)}, GetJob tells {_told(job)}")

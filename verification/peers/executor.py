@@ -40,6 +40,7 @@ class ScriptedExecutor:
         self._history = history
         self._beats = 0
         self._changed = asyncio.Condition()
+        self._writing = asyncio.Lock()  # gRPC takes one write at a time
         self._reader: asyncio.Task[None] | None = None
 
     @classmethod
@@ -102,8 +103,9 @@ class ScriptedExecutor:
         await self.send_frame(pb.OpenSessionRequest(**fields))
 
     async def send_frame(self, frame: pb.OpenSessionRequest) -> None:
-        self._note(frame, sent=True)
-        await self._call.write(frame)
+        async with self._writing:
+            self._note(frame, sent=True)
+            await self._call.write(frame)
 
     async def credit(self, count: int, queue: str = "drill") -> None:
         await self.send(credits=[pb.Credit(queue=queue, count=count)])

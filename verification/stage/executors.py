@@ -88,11 +88,16 @@ class Executor:
     def kill_handlers(self) -> int:
         """Kill its handler processes, and return how many there were."""
         self._history.fault(self.name, "handlers killed")
-        children = Path(f"/proc/{self.process_id}/task/{self.process_id}/children").read_text().split()
+        children = self.handler_process_ids()
         for child in children:
             with suppress(ProcessLookupError):
-                os.kill(int(child), signal.SIGKILL)
+                os.kill(child, signal.SIGKILL)
         return len(children)
+
+    def handler_process_ids(self) -> Sequence[int]:
+        """The processes below its keeper."""
+        children = Path(f"/proc/{self.process_id}/task/{self.process_id}/children").read_text()
+        return [int(child) for child in children.split()]
 
     def pause(self) -> None:
         """Stop it with all its handlers, as a machine that hangs."""
