@@ -52,6 +52,8 @@ async def over_a_restart_of_the_api(stage: Stage) -> None:
     require_told("the watcher from 600", await later, told_story.after(story, to_later[-1]))
     require_told("the watcher that broke at 900", [*broken, *await resumed], story)
     await _is_retried_once(stage, job_id)
+    failed = [number for what, (of, number, _) in story if what == "piece" and of == 1]
+    require(len(failed) == _FAILS_AFTER, f"{len(failed)} pieces are kept of the attempt that failed")
     await _from_any_point(stage, job_id, await first, story)
 
 
