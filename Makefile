@@ -5,6 +5,8 @@ UV ?= uv
 FILES ?=
 ARGS ?=
 OUT ?= build/bench
+SECONDS ?= 300
+SEED ?= 1
 
 BIN := .venv/bin
 GEN := .venv-gen/bin
@@ -16,7 +18,7 @@ UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --gene
 	--no-header --no-annotate --no-emit-index-url
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check prove check-deploy proto fmt bench lock clean
+.PHONY: help install demo test check prove chaos check-deploy proto fmt bench lock clean
 
 help: ## Show what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -40,6 +42,9 @@ check: .venv/installed .venv-gen/installed ## Check format, lint, types, imports
 
 prove: .venv/installed ## Run the tests that take long: many jobs, many kills
 	$(BIN)/python -m pytest -m prove $(ARGS)
+
+chaos: .venv/installed ## Put an embedded stack under fire: SECONDS=300 for the last case, SEED=1; ARGS="--json", "--record DIR"
+	$(BIN)/baton verify --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
 check-deploy: .venv/installed ## Check deploy/ with tools that a machine may lack: docker with compose
 	$(BIN)/hadolint deploy/Dockerfile

@@ -56,6 +56,8 @@ def verify(
 ) -> None:
     """Put the engine under fire, and judge what became of every job.
 
+    Without --case all of it is run, the protocol's checks first.
+
     With --executor, COMMAND is started instead, and judged by what it says to a scripted service; the address
     is in BATON_EXECUTION_ADDRESS. It must take jobs of the type `synthetic` on the queue `drill`. What it
     lacks is named by --without: progress, pieces, failures, sizes, deafness, blocking, exits.
@@ -68,6 +70,7 @@ def verify(
     from verification.cases.running import run_cases
     from verification.conformance.executors.running import run_checks
     from verification.conformance.services.running import check_target
+    from verification.conformance.shipped import check_shipped
     from verification.stage.terms import Terms
 
     tested, lacking = _executor_of(executor, without or ())
@@ -82,6 +85,7 @@ def verify(
             tried = run_checks(tested, directory / "executors", without=lacking)
         else:
             tried = run_cases(chosen, directory, terms, repeat=repeat)
+            tried = tried if case else _one_after_the_other(check_shipped(directory), tried)
         return await _told(tried, as_json=as_json)
 
     with _reaching(), tempfile.TemporaryDirectory(prefix="baton-verify-") as temporary:
@@ -94,6 +98,12 @@ def _as_json(found: Sequence[Outcome], *, seed: int, scale: float) -> str:
     from verification import outcomes
 
     return json.dumps(outcomes.as_json(found, seed=seed, scale=scale), indent=2)
+
+
+async def _one_after_the_other(*tried: AsyncIterator[Outcome]) -> AsyncIterator[Outcome]:
+    for each in tried:
+        async for outcome in each:
+            yield outcome
 
 
 async def _told(tried: AsyncIterator[Outcome], *, as_json: bool) -> list[Outcome]:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
+from verification.cases.backlog import a_long_backlog
 from verification.cases.case import Case
 from verification.cases.everything_load import Load
 from verification.evidence.tables import LABEL
@@ -107,4 +108,4 @@ async def _together(*work: Coroutine[Any, Any, None]) -> None:
         raise first from None
 
 
-CASE = Case(10, "everything", (everything,))
+CASE = Case(10, "everything", (everything, a_long_backlog))

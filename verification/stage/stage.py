@@ -219,6 +219,14 @@ class Stage:
         """
         if await self.open_jobs():
             await self.executors.start("finisher")
+        await self.until_ended(seconds=seconds)
+
+    async def until_ended(self, *, seconds: float) -> None:
+        """Wait until every job of this run has ended.
+
+        Raises:
+            Unmet: Some have not in this time.
+        """
         await self.until_value(
             _OPEN_JOBS, self.run, holds=lambda count: count == 0, seconds=seconds, what="every job to end"
         )

@@ -1,0 +1,55 @@
+"""The suite passes on the engine as it is: a short part of it, with the same seed each time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from verification.invariants.catalog import INVARIANTS
+from verification.stage.stack import clean_environment
+
+SEED = 7
+LIMIT_SECONDS = 300
+NEEDS_SCRIPTED_EXECUTORS = {"stale reports", "stale pieces", "same report, same answer", "one report"}
+
+
+def verified(*arguments: str) -> dict[str, Any]:
+    """Run `baton verify`, and return its report."""
+    run = subprocess.run(
+        [*(sys.executable, "-m", "shared.command.main", "verify", "--seed", str(SEED), "--json"), *arguments],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    report: dict[str, Any] = json.loads(run.stdout)
+    return report
+
+
+@pytest.mark.timeout(LIMIT_SECONDS + 10)
+def test_every_job_succeeds_once_while_everything_is_killed(tmp_path: Path) -> None:
+    report = verified("--case", "10", "--seconds", "20", "--record", str(tmp_path))
+
+    assert report["passed"]
+    under_fire, backlog = report["outcomes"]
+    assert under_fire["notes"]["jobs"] > 1_000
+    assert under_fire["notes"]["kills"] >= 4
+    assert backlog["notes"]["backlog"] >= 300
+    judged = {each["name"] for each in report["invariants"] if each["facts"] and not each["broken"]}
+    assert judged == {each.name for each in INVARIANTS} - NEEDS_SCRIPTED_EXECUTORS
+    assert all(each.stat().st_size for each in tmp_path.glob("**/history.jsonl"))
+
+
+@pytest.mark.timeout(LIMIT_SECONDS + 10)
+def test_a_handler_that_lets_nobody_work_keeps_its_lease() -> None:
+    report = verified("--case", "2")
+
+    assert report["passed"]
+    assert [each["group"] for each in report["outcomes"]] == ["case 2 busy handler"] * 2

@@ -1,0 +1,33 @@
+"""The protocol's checks on what ships: a stack's services, and `baton executor`."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from verification.conformance.executors.running import command_of, run_checks
+from verification.conformance.services.running import check_target
+from verification.outcomes import Outcome
+from verification.stage import stack
+
+_CALLER = "verify"
+_EXECUTOR = (sys.executable, "-m", "shared.command.main", "executor", "--job-type", "synthetic")
+
+
+async def check_shipped(directory: Path) -> AsyncIterator[Outcome]:
+    """Check the services of a stack of its own, then the executor.
+
+    Args:
+        directory: For everything that is written; made if need be.
+    """
+    place = directory / "stack-services"
+    await asyncio.to_thread(place.mkdir, parents=True, exist_ok=True)
+    with stack.running(place, executors=0) as running:
+        token = running.token(_CALLER)
+        async for each in check_target(running.control, running.execution, token=token, directory=place):
+            yield each
+    async for each in run_checks(command_of(shlex.join(_EXECUTOR)), directory / "executors"):
+        yield each
