@@ -24,7 +24,7 @@ async def takes_no_more_leases_once_it_is_to_stop(bench: Bench) -> None:
     """After a SIGTERM there are no more credits, and a lease that crosses it is given back unstarted."""
     session = await bench.session()
     session.answering_reports = False
-    last = await bench.grant(session, duration_seconds=1.0)
+    last = await bench.grant(session, duration_seconds=0.5)
     crossing = a_synthetic(duration_seconds=0.2)
     await bench.until(session, lambda: bench.credits_left(session), "there was no credit for another lease")
     bench.executor.terminate()

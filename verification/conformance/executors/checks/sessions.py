@@ -11,6 +11,7 @@ from verification.peers.service import ScriptedSession, ref
 from verification.unmet import require
 
 _DRAIN_SECONDS = 20
+_MOVE_SECONDS_MAX = 15.0
 _LONG_SECONDS = 30.0
 """Longer than any way to another session."""
 
@@ -72,7 +73,7 @@ async def moves_when_the_service_drains(bench: Bench) -> None:
     session = await bench.session()
     lease = await bench.grant(session, duration_seconds=_LONG_SECONDS)
     await session.send(drain=pb.Drain(time_left=Duration(seconds=_DRAIN_SECONDS)))
-    later = await bench.next_session()
+    later = await bench.next_session(seconds=_MOVE_SECONDS_MAX)
     credits = session.credits(QUEUE)
     _require_same_with(later, session, [lease])
     await bench.welcome(later, kept=later.hello.held)
