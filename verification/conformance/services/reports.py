@@ -113,6 +113,19 @@ async def a_failure_for_good_ends_the_job(target: Target) -> None:
         await _has_events(target, job.job_id, ["CREATED", "STARTED", "ATTEMPT_ENDED", "FAILED"])
 
 
+async def a_time_out_counts_as_a_failure(target: Target) -> None:
+    """An attempt that ran out of time is shown as timed out, and counts like one that failed."""
+    job = await target.due_job()
+    async with session(target) as it:
+        answer = await it.fail(await it.lease_of(job.job_id), "TIMEOUT")
+        require(answer.outcome in {_RETRY, _ACCEPTED}, f"it gets {answer.outcome}")
+    first = (await target.control.attempts(job.job_id))[0]
+    require(first.outcome == job_pb2.ATTEMPT_OUTCOME_TIMED_OUT, f"the attempt ended as {first.outcome}")
+    require(first.error.code == "TIMEOUT", f"the attempt's error is {first.error}")
+    shown = await target.control.get(job.job_id)
+    require((shown.failure_count, shown.loss_count) == (1, 0), f"{shown.failure_count=}, {shown.loss_count=}")
+
+
 async def the_tries_are_used_up(target: Target) -> None:
     """After as many retries as the job type allows, another failure makes the job FAILED."""
     request = job_control_pb2.ListJobDefinitionsRequest(page_size=1_000)
@@ -130,39 +143,6 @@ async def the_tries_are_used_up(target: Target) -> None:
     shown = await target.control.get(job.job_id)
     require(shown.state == job_pb2.JOB_STATE_FAILED, f"its state is {shown.state}")
     require(shown.failure_count == tries, f"{shown.failure_count} failures are counted")
-
-
-async def what_is_given_back_costs_nothing(target: Target) -> None:
-    """A lease that is given back counts as no failure and no loss, and another attempt follows."""
-    job = await target.due_job()
-    async with session(target) as it:
-        lease = await it.lease_of(job.job_id)
-        await it.beat(1, lease)
-        (answer,) = await it.report(peers.give_back(lease, pb.GIVE_BACK_REASON_NOT_STARTED))
-        require(answer.outcome == _RETRY, f"it gets {answer.outcome}")
-        second = await it.lease_of(job.job_id, attempt=2)
-        require(not second.HasField("last_error"), "the next attempt is told of an error")
-        await it.succeed(second)
-    outcomes = [each.outcome for each in await target.control.attempts(job.job_id)]
-    wanted = [job_pb2.ATTEMPT_OUTCOME_GIVEN_BACK, job_pb2.ATTEMPT_OUTCOME_SUCCEEDED]
-    require(outcomes == wanted, f"its attempts ended as {outcomes}")
-    shown = await target.control.get(job.job_id)
-    require((shown.failure_count, shown.loss_count) == (0, 0), f"{shown.failure_count=}, {shown.loss_count=}")
-
-
-async def a_process_that_died_with_one_attempt_is_a_loss(target: Target) -> None:
-    """An attempt that was alone in the process that died is lost, and counts as a loss and no failure."""
-    job = await target.due_job()
-    async with session(target) as it:
-        lease = await it.lease_of(job.job_id)
-        died = peers.give_back(lease, pb.GIVE_BACK_REASON_PROCESS_DIED, alone=True)
-        (answer,) = await it.report(died)
-        require(answer.outcome == _RETRY, f"it gets {answer.outcome}")
-        (attempt,) = (await target.control.attempts(job.job_id))[:1]
-        require(attempt.outcome == job_pb2.ATTEMPT_OUTCOME_LOST, f"its attempt ended as {attempt.outcome}")
-        shown = await target.control.get(job.job_id)
-        counts = (shown.failure_count, shown.loss_count)
-        require(counts == (0, 1), f"it counts as {counts[0]} failures and {counts[1]} losses")
 
 
 async def a_malformed_report_is_refused_by_itself(target: Target) -> None:
@@ -224,9 +204,8 @@ THEME = Theme(
         a_different_second_report_is_refused,
         a_failure_that_may_pass_is_tried_again,
         a_failure_for_good_ends_the_job,
+        a_time_out_counts_as_a_failure,
         the_tries_are_used_up,
-        what_is_given_back_costs_nothing,
-        a_process_that_died_with_one_attempt_is_a_loss,
         a_malformed_report_is_refused_by_itself,
         reports_without_a_session_count,
         malformed_calls_without_a_session_are_refused,

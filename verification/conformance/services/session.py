@@ -36,17 +36,22 @@ class Session:
         self._sent_back = set[str]()
 
     async def lease_of(self, job_id: str, *, attempt: int = 1) -> pb.Lease:
-        """Add a credit, and wait for the lease of this attempt.
+        """Return the lease of this attempt; if it is not there, add a credit and wait for it.
+
+        Other leases that come meanwhile don't count: there is another credit for each.
 
         Raises:
             NotJudged: Another executor took it.
             Unmet: No lease came.
         """
-        await self.executor.credit(1)
+        others = len(self.executor.leases) - 1
         try:
             async with asyncio.timeout(LEASE_SECONDS_MAX):
                 while (found := self._found(job_id, attempt)) is None:
-                    await self._send_back_others()
+                    if missing := len(self.executor.leases) - others:
+                        await self.executor.credit(missing)
+                        others += missing
+                    await self._send_back_strangers()
                     await self._fail_if_taken(job_id, attempt)
                     await self._more_frames()
         except TimeoutError:
@@ -104,7 +109,7 @@ class Session:
         return [each for each in self.executor.answers if each.lease.token == lease.token]
 
     @property
-    def own_leases(self) -> Sequence[pb.Lease]:
+    def _own_leases(self) -> Sequence[pb.Lease]:
         """Without those that went back at once."""
         return [each for each in self.executor.leases if each.token not in self._sent_back]
 
@@ -115,17 +120,17 @@ class Session:
         wanted = (each for each in self.executor.leases if each.job_id == job_id and each.attempt == attempt)
         return next(wanted, None)
 
-    async def _send_back_others(self) -> None:
+    async def _send_back_strangers(self) -> None:
         created = {
             each.response["job"]["jobId"]
             for each in self._target.history.calls
             if each.method == "CreateJob" and each.response is not None
         }
-        others = [each for each in self.own_leases if each.job_id not in created]
-        self._sent_back |= {each.token for each in others}
-        if others:
-            reports = [peers.give_back(each, pb.GIVE_BACK_REASON_REFUSED) for each in others]
-            await self.executor.send(reports=reports, credits=[pb.Credit(queue="drill", count=len(others))])
+        strangers = [each for each in self._own_leases if each.job_id not in created]
+        self._sent_back |= {each.token for each in strangers}
+        if strangers:
+            reports = [peers.give_back(each, pb.GIVE_BACK_REASON_REFUSED) for each in strangers]
+            await self.executor.send(reports=reports)
 
     async def _fail_if_taken(self, job_id: str, attempt: int) -> None:
         attempts = await self._target.control.attempts(job_id)

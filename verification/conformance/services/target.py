@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,11 +18,13 @@ from shared.rpc.channel import call_metadata, channel_options
 from verification.evidence.history import History
 from verification.evidence.tables import LABEL
 from verification.peers.control import TIMEOUT_SECONDS, Control, Refused, calling
+from verification.unmet import Unmet
 
 NEVER_DUE = Timestamp(seconds=4_102_444_800)
 """A run time in the year 2100: no executor takes such a job, whatever else is connected."""
 
 _MESSAGE_BYTES_MAX = 64 << 20
+_EVENTS_SECONDS_MAX = 10.0
 
 
 class NotJudged(Exception):
@@ -116,12 +119,15 @@ class Target:
         """Watch a job from its beginning up to the last event that it has now."""
         last = (await self.control.get(job_id)).last_event_number
         events: list[job_pb2.JobEvent] = []
-        async with aclosing(self.control.watch(job_id)) as updates:
-            async for update in updates:
-                if update.HasField("event"):
-                    events.append(update.event)
-                if update.HasField("ended") or (events and events[-1].number >= last):
-                    break
+        try:
+            async with asyncio.timeout(_EVENTS_SECONDS_MAX), aclosing(self.control.watch(job_id)) as updates:
+                async for update in updates:
+                    if update.HasField("event"):
+                        events.append(update.event)
+                    if update.HasField("ended") or (events and events[-1].number >= last):
+                        break
+        except TimeoutError:
+            raise Unmet(f"of {last} events a watcher is told {len(events)}") from None
         return events
 
     async def open_jobs(self) -> Iterable[job_pb2.Job]:
