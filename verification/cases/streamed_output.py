@@ -22,7 +22,8 @@ _FAILS_AFTER = 1_200
 _LATER_FROM = 600
 _BREAKS_AT = 900
 _CHARACTERS = 20
-_CURSORS = 12
+_CURSORS, _EVENTS = 5, 2
+"""So many of each are chosen by chance to resume from."""
 _LARGE_PIECES, _LARGE_CHARACTERS = 400, 60_000
 """Together far more than connections and queues hold for a watcher that does not read."""
 _SLOW_SECONDS = 1.0
@@ -193,7 +194,8 @@ async def _from_any_point(
     for each in stage.random.sample(numbered, _CURSORS):
         rest = await stage.control.watch_to_end(job_id, cursor=each.cursor)
         require_told("a watcher from a cursor", rest, told_story.after(story, each))
-    for each in (each for each in numbered[:-1] if each.HasField("event")):
+    events = [each for each in numbered[:-1] if each.HasField("event")]
+    for each in stage.random.sample(events, _EVENTS):
         number = each.event.number
         rest = [update async for update in stage.control.watch(job_id, after_event_number=number)]
         require_told(f"a watcher from event {number}", rest, told_story.after(story, each))
