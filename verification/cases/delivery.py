@@ -38,11 +38,10 @@ _SENT_AGAIN_SECONDS = _UNCLAIMED_SECONDS + 20.0
 
 _OF_RUN = "labels @> jsonb_build_object('verify', $1::text)"
 _QUEUED = f"select count(*) from jobs where {_OF_RUN} and state = 'QUEUED'"
-_DISPATCHES = f"""
-select count(*) from outbox join jobs on job_id = aggregate_id
-where {_OF_RUN} and event_type = 'job.dispatch' and outbox.state =
-"""
-_DELIVERED, _PENDING = f"{_DISPATCHES} 'delivered'", f"{_DISPATCHES} 'pending'"
+_ROWS = f"select count(*) from outbox join jobs on job_id = aggregate_id where {_OF_RUN}"
+_DELIVERED = f"{_ROWS} and event_type = 'job.dispatch' and outbox.state = 'delivered'"
+_PENDING = f"{_ROWS} and event_type = 'job.dispatch' and outbox.state = 'pending'"
+_UNTOLD = f"{_ROWS} and event_type <> 'job.dispatch' and outbox.state = 'pending'"
 _HOLD_JOBS = "select job_id from jobs where job_id = any($1::uuid[]) for update"
 _HOLD_OUTBOX = "lock table outbox in share row exclusive mode"
 """Dispatch rows can be read and locked, and nobody can write down that they were delivered."""
@@ -97,6 +96,7 @@ async def _kill_in_the_gap(
     stage: Stage, api: SpareService, caller: Control, way: Cuttable, *, before_commit: bool
 ) -> None:
     """Kill it while its transaction is held open, or once that has ended; Redis hears no more of it."""
+    await _until(stage, _UNTOLD, 0)  # their dispatcher would wait for the outbox too
     due = Timestamp()
     due.FromDatetime(await stage.value("select clock_timestamp()") + _DUE)
     for _ in range(_JOBS_PER_ROUND):
