@@ -22,6 +22,10 @@ ALONE_MAX = 16
 """Processes for attempts that must be alone, some 60 MB each. A process that dies makes suspects of all that
 were inside, which can be many more; they take turns."""
 
+BIRTHS_MAX = 2
+"""So many of these start at a time: each start keeps a processor busy for a second, and the keeper's heartbeats
+need one too. What is short is done by the first ones before others are needed."""
+
 _BACKOFF = Backoff(base=timedelta(seconds=0.1), cap=timedelta(seconds=5))
 """Between starts of a process that dies at its start."""
 
@@ -53,6 +57,7 @@ class HandlerPool:
         self._shared: list[HandlerLink] = []
         self._alone: set[asyncio.Task[None]] = set()
         self._alone_links: set[HandlerLink] = set()
+        self._births = asyncio.Semaphore(BIRTHS_MAX)
         self._waiting: deque[HeldLease] = deque()
         self._waiting_alone: deque[HeldLease] = deque()
         self._uncertain = False
@@ -136,12 +141,14 @@ class HandlerPool:
         """Run attempts that must be alone, in one process after the other, until none waits."""
         while self._waiting_alone:
             try:
-                link = await self._born(alone=True)
+                link = await self._born_if_needed()
             except (DiedAtStart, StartupFault) as error:
                 log.warning("handler_process.died_at_start", error=str(error))
                 if self._waiting_alone:
                     self._ear.not_started(self._waiting_alone.popleft())
                 continue
+            if link is None:
+                return
             self._alone_links.add(link)
             try:
                 self.go_on_alone(link)
@@ -149,6 +156,11 @@ class HandlerPool:
             finally:
                 self._alone_links.remove(link)
             self._ear.died(link, exit_code)
+
+    async def _born_if_needed(self) -> HandlerLink | None:
+        """Start a process for attempts that must be alone, unless none waits by the time of its turn."""
+        async with self._births:
+            return await self._born(alone=True) if self._waiting_alone else None
 
     async def _born(self, *, alone: bool) -> HandlerLink:
         link = await HandlerLink.spawn(self._setup, alone=alone)

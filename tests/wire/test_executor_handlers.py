@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from job_worker.executor.handler_pool import ALONE_MAX
+from job_worker.executor.handler_pool import ALONE_MAX, BIRTHS_MAX
 from shared.catalog.json_text import parse
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.runtime.faults import StartupFault
@@ -149,6 +149,21 @@ async def test_many_suspects_take_turns_in_a_few_processes() -> None:
             assert len(handler_processes()) <= 1 + ALONE_MAX
             assert (await session.report_of(suspect)).HasField("success")
         await until(lambda: len(handler_processes()) == 1)
+
+
+async def test_short_suspects_are_run_by_the_first_processes_that_start() -> None:
+    with structlog.testing.capture_logs() as lines:
+        async with scripted_service() as service, an_executor(service.address):
+            session = await service.welcomed()
+            suspects = [a_lease(run_alone=True) for _ in range(ALONE_MAX)]
+            await session.grant(*suspects)
+            for suspect in suspects:
+                assert (await session.report_of(suspect)).HasField("success")
+            await until(lambda: len(handler_processes()) == 1)
+
+    started = [each for each in lines if each["event"] == "handler_process.started" and each["alone"]]
+    # Those that start while the first ones run all that waits are not needed any more.
+    assert 1 <= len(started) <= 2 * BIRTHS_MAX
 
 
 async def test_all_that_were_inside_a_process_that_dies_are_given_back(tmp_path: Path) -> None:
