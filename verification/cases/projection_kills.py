@@ -22,8 +22,8 @@ from verification.unmet import require
 
 _KILLS = 50
 _KILLS_IN_GAPS = 10
-_AT_ONCE = 8
-_BACKLOG = 60
+_AT_ONCE = 6
+_BACKLOG = 24
 """Jobs that are open at a time, so that results come all the time."""
 _WORK_SECONDS = 0.3
 _FEEDING_SECONDS = 0.2
@@ -65,7 +65,7 @@ async def killed_at_random(stage: Stage) -> None:
     kills = stage.scaled(_KILLS, at_least=3)
     async with spare_worker(stage) as worker:
         await stage.executors.start_all(
-            *("a", "b", "c"),
+            *("a", "b"),
             execution_address=worker.address,
             reconnect_seconds_max=_RECONNECT_SECONDS,
             queues__drill__at_once=_AT_ONCE,
