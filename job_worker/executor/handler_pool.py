@@ -23,8 +23,8 @@ ALONE_MAX = 16
 were inside, which can be many more; they take turns."""
 
 BIRTHS_MAX = 2
-"""So many of these start at a time: each start keeps a processor busy for a second, and the keeper's heartbeats
-need one too. What is short is done by the first ones before others are needed."""
+"""So many of these start at a time: a start keeps a processor busy for a second, and heartbeats need one too.
+What is short is done by the first ones before others are needed."""
 
 _BACKOFF = Backoff(base=timedelta(seconds=0.1), cap=timedelta(seconds=5))
 """Between starts of a process that dies at its start."""
