@@ -11,6 +11,7 @@ from verification.cases import (
     poison,
     projection,
     redis_wiped,
+    rolling_stop,
     streamed_output,
     zombie,
 )
@@ -23,6 +24,7 @@ CASES: tuple[Case, ...] = (
     cancel.CASE,
     idempotency.CASE,
     poison.CASE,
+    rolling_stop.CASE,
     projection.CASE,
     delivery.CASE,
     streamed_output.CASE,
