@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
@@ -43,6 +44,10 @@ class Lie(StrEnum):
     UNSEEN_CANCEL = "unseen-cancel"
     NO_PAUSE = "no-pause"
     NO_GOODBYE = "no-goodbye"
+    PIECES_ONCE = "pieces-once"
+    PIECES_FROM_ZERO = "pieces-from-zero"
+    NO_TIMEOUT = "no-timeout"
+    CREDITS_TWICE = "credits-twice"
 
 
 class Held:
@@ -55,6 +60,7 @@ class Held:
         self.task: asyncio.Task[None] | None = None
         self.stop = ""
         self.beats = 0
+        self.pieces: list[pb.OutputPiece] = []
 
 
 class LyingExecutor:
@@ -116,13 +122,20 @@ class LyingExecutor:
         for ref in welcome.lost:
             self._lose(ref)
         running = sum(each.report is None for each in self._held.values())
+        if self._lie is Lie.CREDITS_TWICE:
+            running = 0
         self._credit(AT_ONCE - running)
         for held in self._held.values():
             self._heartbeat(held)
+            if held.pieces and self._lie is not Lie.PIECES_ONCE:
+                self._send(pieces=held.pieces)
             if held.report is not None:
                 self._send(reports=[held.report])
 
     def _receive(self, frame: pb.OpenSessionResponse) -> None:
+        for recorded in frame.pieces_recorded:
+            if (held := self._held.get(recorded.lease.job_id)) is not None:
+                held.pieces = [each for each in held.pieces if each.number > recorded.number]
         for answer in frame.answers:
             self._held.pop(answer.lease.job_id, None)
         for ref in frame.lost:
@@ -147,7 +160,8 @@ class LyingExecutor:
 
     async def _run(self, held: Held) -> None:
         try:
-            async with asyncio.timeout(held.lease.time_left.ToTimedelta().total_seconds()):
+            seconds = held.lease.time_left.ToTimedelta().total_seconds()
+            async with asyncio.timeout(None if self._lie is Lie.NO_TIMEOUT else seconds):
                 given = json.loads(await self._input(held))
                 if not isinstance(given.get("items", 1), int | float):
                     failure = pb.Failure(code="INPUT_INVALID", message="items is no number")
@@ -159,8 +173,9 @@ class LyingExecutor:
         except asyncio.CancelledError:
             self._report_stop(held)
         else:
+            self._stream(held, given.get("pieces", 0))
             output = {"items": int(given.get("items", 1)), "attempt": held.lease.attempt}
-            self._report(held, success=self._success(output))
+            self._report(held, success=self._success(output, held.pieces))
 
     async def _input(self, held: Held) -> bytes:
         if held.lease.input and not held.lease.HasField("document"):
@@ -168,10 +183,23 @@ class LyingExecutor:
         call = self._stub.GetSnapshot(pb.GetSnapshotRequest(lease=held.ref))
         return b"".join([part.input_chunk async for part in call])
 
-    def _success(self, output: Any) -> pb.Success:
+    def _stream(self, held: Held, count: int) -> None:
+        first = 0 if self._lie is Lie.PIECES_FROM_ZERO else 1
+        held.pieces = [
+            pb.OutputPiece(lease=held.ref, number=number, text=f"piece {number} ")
+            for number in range(first, first + count)
+        ]
+        if held.pieces:
+            self._send(pieces=held.pieces)
+
+    def _success(self, output: Any, pieces: Sequence[pb.OutputPiece]) -> pb.Success:
         text = json.dumps(output).encode()
         hashed = text if self._lie is Lie.LOOSE_HASH else rfc8785.dumps(output)
-        return pb.Success(output=text, output_hash=hashlib.sha256(hashed).hexdigest())
+        success = pb.Success(output=text, output_hash=hashlib.sha256(hashed).hexdigest())
+        if pieces:
+            success.piece_count = len(pieces)
+            success.pieces_hash = hashlib.sha256("".join(each.text for each in pieces).encode()).hexdigest()
+        return success
 
     def _report_stop(self, held: Held) -> None:
         if held.stop == "cancel":

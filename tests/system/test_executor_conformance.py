@@ -28,6 +28,7 @@ BATON.callback()(lambda: None)
 register(BATON)
 
 QUICK = {"BATON_GRACE_SECONDS": "1", "BATON_RECONNECT_SECONDS_MAX": "0.3"}
+TRIES_MAX = 5
 NODE_LACKS = frozenset({Feature.DEAFNESS, Feature.BLOCKING, Feature.EXITS})
 
 CAUGHT: Mapping[Lie, tuple[str, str]] = {
@@ -40,6 +41,10 @@ CAUGHT: Mapping[Lie, tuple[str, str]] = {
     Lie.NO_MOVE: ("moves when the service drains", "no hello came within"),
     Lie.UNSEEN_CANCEL: ("stops when cancelled", "the cancel was not acknowledged"),
     Lie.NO_PAUSE: ("keeps trying while the service is unavailable", "without pauses"),
+    Lie.PIECES_ONCE: ("sends pieces again until they are recorded", "no piece was sent again"),
+    Lie.PIECES_FROM_ZERO: ("numbers its pieces", "the numbers of 300 pieces are [0, 1, "),
+    Lie.NO_TIMEOUT: ("ends what is out of time", "no report came"),
+    Lie.CREDITS_TWICE: ("begins each session with no credits", "fit and 1 is held, but 4 credits were given"),
     Lie.NO_GOODBYE: ("gives back what it can not finish", "was no goodbye"),
 }
 """The check that catches each lie, and what it says."""
@@ -67,9 +72,13 @@ async def _all_judged(directory: Path) -> Findings:
         Lie.NONE: _judged(_liar(Lie.NONE), directory / Lie.NONE, caught),
         **{lie: _caught(lie, directory) for lie in CAUGHT if lie is not Lie.NO_PAUSE},
     }
-    found = dict(zip(runs, await asyncio.gather(*runs.values()), strict=True))
-    # How fast it tries is measured, which needs a machine that is not busy with all the others.
-    return {**found, Lie.NO_PAUSE: await _caught(Lie.NO_PAUSE, directory)}
+    found: dict[str, Sequence[Outcome]] = dict(zip(runs, await asyncio.gather(*runs.values()), strict=True))
+    # How fast it tries is measured, and a machine that is busy with others makes pauses of its own.
+    for _ in range(TRIES_MAX):
+        found[Lie.NO_PAUSE] = await _caught(Lie.NO_PAUSE, directory)
+        if _faults(found[Lie.NO_PAUSE]):
+            break
+    return found
 
 
 async def _caught(lie: Lie, directory: Path) -> Sequence[Outcome]:

@@ -33,6 +33,7 @@ async def sends_pieces_again_until_they_are_recorded(bench: Bench) -> None:
     """Pieces that were not recorded when the stream broke are sent again, the same ones, in order."""
     session = await bench.session()
     session.recording_pieces = False
+    session.answering_reports = False  # a result commits when all its pieces are stored, and not before
     lease = await bench.grant(session, accepted=False, pieces=_PIECES)
     await bench.until(session, lambda: len(_pieces_of(session, lease)) > _STORED, "pieces did not come")
     await session.send(pieces_recorded=[pb.PiecesRecorded(lease=ref(lease), number=_STORED)])
