@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from verification.cases.case import Case
     from verification.conformance.executors.check import Feature
     from verification.conformance.executors.tested import Command
     from verification.outcomes import Outcome
@@ -21,6 +22,14 @@ _EXIT_FAILED = 1
 _EXIT_INVALID = 2
 _EXIT_CODES = {"UNAVAILABLE": 5, "DEADLINE_EXCEEDED": 5, "UNAUTHENTICATED": 6, "PERMISSION_DENIED": 6}
 _EXIT_OTHER = 8
+
+_Target = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Check the JobControl that runs there instead.")
+]
+_Execution = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="With --target: its ExecutionService.")
+]
+_Token = Annotated[str | None, typer.Option(envvar="BATON_TOKEN", help="The token to send to them.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -42,21 +51,13 @@ def verify(
     without: Annotated[
         list[str] | None, typer.Option(metavar="FEATURE", help="What that executor lacks; may be repeated.")
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Check the JobControl that runs there instead.")
-    ] = None,
-    execution: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="With --target: its ExecutionService.")
-    ] = None,
-    token: Annotated[
-        str | None, typer.Option(envvar="BATON_TOKEN", help="The token to send to them.")
-    ] = None,
+    target: _Target = None,
+    execution: _Execution = None,
+    token: _Token = None,
     record: Annotated[Path | None, typer.Option(help="Keep everything that was written down here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Put the engine under fire, and judge what became of every job.
-
-    Without --case all of it is run, the protocol's checks first.
+    """Put the engine under fire, and judge what became of every job; without --case, check its protocol first.
 
     With --executor, COMMAND is started instead, and judged by what it says to a scripted service; the address
     is in BATON_EXECUTION_ADDRESS. It must take jobs of the type `synthetic` on the queue `drill`. What it
@@ -66,26 +67,23 @@ def verify(
     created are `synthetic`, carry a label of the run, and are cancelled where they are left.
     """
     from verification import report
-    from verification.cases.catalog import CASES
     from verification.cases.running import run_cases
     from verification.conformance.executors.running import run_checks
     from verification.conformance.services.running import check_target
-    from verification.conformance.shipped import check_shipped
     from verification.stage.terms import Terms
 
     tested, lacking = _executor_of(executor, without or ())
     _check_combination(target, execution, elsewhere=executor is not None or bool(case))
 
     async def run(directory: Path) -> list[Outcome]:
-        chosen = [each for each in CASES if case is None or each.number in case]
         terms = Terms(seed, scale, seconds, tell=lambda line: typer.echo(f"{'':<8}{line}", err=as_json))
         if target is not None:
             tried = check_target(target, execution or "", token=token or None, directory=directory)
         elif tested is not None:
             tried = run_checks(tested, directory / "executors", without=lacking)
         else:
-            tried = run_cases(chosen, directory, terms, repeat=repeat)
-            tried = tried if case else _one_after_the_other(check_shipped(directory), tried)
+            tried = run_cases(_chosen(case), directory, terms, repeat=repeat)
+            tried = tried if case else _after_protocol(directory, tried)
         return await _told(tried, as_json=as_json)
 
     with _reaching(), tempfile.TemporaryDirectory(prefix="baton-verify-") as temporary:
@@ -100,8 +98,17 @@ def _as_json(found: Sequence[Outcome], *, seed: int, scale: float) -> str:
     return json.dumps(outcomes.as_json(found, seed=seed, scale=scale), indent=2)
 
 
-async def _one_after_the_other(*tried: AsyncIterator[Outcome]) -> AsyncIterator[Outcome]:
-    for each in tried:
+def _chosen(numbers: Sequence[int] | None) -> Sequence[Case]:
+    from verification.cases.catalog import CASES
+
+    return [each for each in CASES if not numbers or each.number in numbers]
+
+
+async def _after_protocol(directory: Path, tried: AsyncIterator[Outcome]) -> AsyncIterator[Outcome]:
+    """Check what ships by its protocol, then go on with what is tried."""
+    from verification.conformance.shipped import check_shipped
+
+    for each in (check_shipped(directory), tried):
         async for outcome in each:
             yield outcome
 

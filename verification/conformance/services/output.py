@@ -107,6 +107,26 @@ async def pieces_come_to_watchers_once_and_in_order(target: Target) -> None:
     require(numbers == [3, 4], f"a watcher that had two is told {numbers}")
 
 
+async def pieces_beyond_a_gap_are_not_called_durable(target: Target) -> None:
+    """A piece is not called durable before all that are ahead of it are, and comes in its place."""
+    job = await target.due_job()
+    async with session(target) as it:
+        lease = await it.lease_of(job.job_id)
+        first, second, third = peers.pieces(lease, "one ", "two ", "three")
+        await it.executor.send(pieces=[first, third])
+        await _recorded(it, lease, 1)
+        await it.beat(1, lease)
+        numbers = it.executor.pieces_recorded
+        require(numbers == [1], f"without piece 2 there are recorded {numbers}")
+        await it.executor.send(pieces=[second, third])
+        await _recorded(it, lease, 3)
+        said = {"piece_count": 3, "pieces_hash": peers.hash_of("one two three")}
+        answer = await it.succeed(lease, **said)
+        require(answer.outcome == _ACCEPTED, f"the result gets {answer.outcome}")
+    told = [each.piece.number for each in _pieces(await target.control.watch_to_end(job.job_id))]
+    require(told == [1, 2, 3], f"watchers are told {told}")
+
+
 async def pieces_that_are_not_what_was_said_are_not_taken(target: Target) -> None:
     """A result whose pieces have another count or hash never succeeds."""
     for count, texts in ((3, ("one", "two")), (2, ("one", "other"))):
@@ -201,6 +221,7 @@ THEME = Theme(
         an_output_that_does_not_fit_is_told_to_the_next_attempt,
         an_output_over_its_limit_ends_the_job,
         pieces_come_to_watchers_once_and_in_order,
+        pieces_beyond_a_gap_are_not_called_durable,
         pieces_that_are_not_what_was_said_are_not_taken,
         a_new_attempt_voids_the_pieces_before_it,
         a_piece_over_its_limit_is_refused,
