@@ -57,7 +57,7 @@ def verify(
     record: Annotated[Path | None, typer.Option(help="Keep everything that was written down here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Put the engine under fire, and judge what became of every job; without --case, check its protocol first.
+    """Put the engine under fire and judge what became of every job; without --case, check the protocol first.
 
     With --executor, COMMAND is started instead, and judged by what it says to a scripted service; the address
     is in BATON_EXECUTION_ADDRESS. It must take jobs of the type `synthetic` on the queue `drill`. What it
