@@ -64,7 +64,16 @@ select k.job_id, k.token, greatest(k.last, max(f.number)) as number
 from known k left join following f using (job_id) group by k.job_id, k.token, k.last
 """)
 
-# A new attempt's first piece makes those of earlier attempts void; a numbered event tells watchers.
+# A new attempt's first piece makes those of earlier attempts void; a numbered event tells watchers. Locked by
+# a statement before it: two sessions may bring the same first piece, and the second must see the event of the
+# first. First attempts, which are nearly all, have nothing to make void.
+_LOCK_LATER = sa.text(f"""
+select j.job_id from jobs j join leases l using (job_id)
+join {unnested(LEASE_COLUMNS, "f")} using (job_id)
+where l.token = f.token and l.attempt > 1
+order by j.job_id for update of j, l
+""")
+
 _RESET = sa.text(f"""
 with fresh as (
     select j.job_id from jobs j join leases l using (job_id)
@@ -74,7 +83,6 @@ with fresh as (
         and not exists (
             select from job_events e
             where e.job_id = j.job_id and e.kind = 'output_reset' and e.attempt = l.attempt)
-    order by j.job_id for update of j, l
 ),
 moved as (
     update jobs j set event_count = j.event_count + 1 from fresh where j.job_id = fresh.job_id
@@ -111,9 +119,7 @@ class OutputPieces:
         """
         if not pieces:
             return {}
-        first = [each.lease for each in pieces if each.number == 1]
-        if first:
-            await self._connection.execute(_RESET, lease_columns(first))
+        await self._reset([each.lease for each in pieces if each.number == 1])
         rows = [
             {
                 "job_id": each.lease.job_id,
@@ -125,6 +131,14 @@ class OutputPieces:
         ]
         stored = await self._connection.execute(_ADD, columns(rows, _COLUMNS))
         return {LeaseRef(row.job_id, row.token): row.number for row in stored}
+
+    async def _reset(self, beginning: Sequence[LeaseRef]) -> None:
+        """Tell watchers of those of the attempts that begin anew what an earlier one began; once for each."""
+        if not beginning:
+            return
+        leases = lease_columns(beginning)
+        if (await self._connection.execute(_LOCK_LATER, leases)).first() is not None:
+            await self._connection.execute(_RESET, leases)
 
     async def after(self, seen: Mapping[JobId, tuple[int, int]], *, limit: int) -> list[StoredPiece]:
         """Return for each job the pieces of an attempt after a number, in order; at most `limit` a job.

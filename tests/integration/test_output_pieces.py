@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from shared.domain.attempts import AttemptEnd, AttemptOutcome, Finish
+from shared.domain.events import JobEventKind
 from shared.domain.jobs import JobChange
 from shared.domain.leases import Lease
 from shared.storage.pieces import OutputPiece
 from shared.storage.state_changes import Ending
 from shared.storage.transactions import Transactions
-from tests.support.storage import a_lease, opened
+from tests.support.storage import RETRYABLE, a_lease, end_attempt, opened
 
 
 def pieces(lease: Lease, *numbers: int) -> list[OutputPiece]:
@@ -76,3 +77,26 @@ async def test_an_attempt_does_not_end_before_pieces_that_came_first_are_committ
         await ending
         assert await texts(transactions, lease) == ["1 "]
         assert await add(transactions, lease, 2) is None
+
+
+async def test_two_sessions_that_bring_the_same_first_piece_begin_the_output_anew_once(
+    database_url: str,
+) -> None:
+    """An executor that moves sends again what was not answered, while its old session still stores it."""
+    async with opened(database_url) as transactions:
+        failed = await a_lease(transactions)
+        await add(transactions, failed, 1, 2)
+        await end_attempt(transactions, failed.ref, AttemptEnd(AttemptOutcome.FAILED, RETRYABLE))
+        lease = await a_lease(transactions, job_id=failed.ref.job_id, attempt=2)
+
+        async with transactions.begin() as transaction:
+            await transaction.pieces.add(pieces(lease, 1))
+            moved = asyncio.create_task(add(transactions, lease, 1, 2))
+            done, _ = await asyncio.wait({moved}, timeout=0.5)
+            assert not done
+        assert await moved == 2
+
+        async with transactions.begin() as transaction:
+            events = await transaction.events.after({lease.ref.job_id: 0}, limit=100)
+    assert [each.kind for each in events].count(JobEventKind.OUTPUT_RESET) == 1
+    assert [each.number for each in events] == list(range(1, len(events) + 1))
