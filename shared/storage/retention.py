@@ -17,13 +17,15 @@ delete from idempotency_keys k where (k.owner, k.job_type, k.key) in (
     order by k.owner, k.job_type, k.key limit :limit for update of k skip locked)
 """)
 
-_UPLOADS = sa.text("""
-delete from uploads u where u.upload_id in (
-    select u.upload_id from uploads u
-    where u.create_time < engine_time() - cast(:age as interval)
-        and not exists (select from snapshots s where s.upload_id = u.upload_id)
-    order by u.upload_id limit :limit for update skip locked)
+_UNUSED = "not exists (select from snapshots s where s.upload_id = u.upload_id)"
+_LOCK_UPLOADS = sa.text(f"""
+select u.upload_id from uploads u where u.create_time < engine_time() - cast(:age as interval) and {_UNUSED}
+order by u.upload_id limit :limit for update skip locked
 """)
+# Asked again once they are locked: a job that refers to one may have been committed since the first look.
+_UPLOADS = sa.text(
+    f"delete from uploads u where u.upload_id = any(cast(:upload_ids as uuid[])) and {_UNUSED}"
+)
 
 
 class Retention:
@@ -38,4 +40,8 @@ class Retention:
 
     async def remove_unused_uploads(self, *, age: timedelta, limit: int) -> int:
         """Remove up to `limit` documents older than `age` that no job's input refers to."""
-        return (await self._connection.execute(_UPLOADS, {"age": age, "limit": limit})).rowcount
+        locked = await self._connection.execute(_LOCK_UPLOADS, {"age": age, "limit": limit})
+        upload_ids = [row.upload_id for row in locked]
+        if not upload_ids:
+            return 0
+        return (await self._connection.execute(_UPLOADS, {"upload_ids": upload_ids})).rowcount

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
+
+import sqlalchemy as sa
 
 from job_api.loops.retention import Retention
 from shared.domain.identity import JobId, JobType, Owner, UploadId
@@ -15,6 +18,15 @@ from tests.support.storage import a_job, a_lease, a_session, claim, claim_reques
 
 DAY = timedelta(days=1)
 OWNER = Owner("owner")
+
+_TIME_THAT_WAITS = sa.text("""
+create or replace function engine_time() returns timestamptz language plpgsql volatile as $$
+begin
+    perform pg_advisory_xact_lock_shared(1);
+    return clock_timestamp() + interval '2 days';
+end $$
+""")
+_WHO_WAITS = sa.text("select count(*) from pg_locks where locktype = 'advisory' and not granted")
 
 
 async def bind(transactions: Transactions, key: str, job_id: JobId) -> JobId:
@@ -67,6 +79,28 @@ async def test_documents_that_no_job_refers_to_are_removed_after_a_day(
     async with transactions.begin() as transaction:
         assert await transaction.uploads.lock_complete(OWNER, both) == {used}
         assert await transaction.uploads.chunk(unused, 1) is None
+
+
+async def test_a_document_that_a_job_begins_to_refer_to_meanwhile_stays(transactions: Transactions) -> None:
+    """Its removal looks while the job is not committed yet, and takes the document's lock when it is."""
+    upload_id = await an_upload(transactions)
+    async with transactions.begin() as transaction:
+        await transaction.connection.execute(_TIME_THAT_WAITS)
+
+    async with transactions.begin() as transaction:
+        await transaction.connection.execute(sa.text("select pg_advisory_xact_lock(1)"))
+        removal = asyncio.create_task(Retention(transactions).step())
+        while not (await transaction.connection.execute(_WHO_WAITS)).scalar_one():
+            await asyncio.sleep(0.02)
+        assert await transaction.uploads.lock_complete(OWNER, frozenset({upload_id}))
+        await transaction.connection.execute(
+            sa.text("insert into snapshots (job_id, input, upload_id) values (gen_random_uuid(), '', :id)"),
+            {"id": upload_id},
+        )
+    await removal
+
+    async with transactions.begin() as transaction:
+        assert await transaction.uploads.chunk(upload_id, 1) == b"text"
 
 
 async def test_sessions_long_gone_are_forgotten_but_not_while_they_hold_a_lease(
