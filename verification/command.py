@@ -23,6 +23,9 @@ _EXIT_INVALID = 2
 _EXIT_CODES = {"UNAVAILABLE": 5, "DEADLINE_EXCEEDED": 5, "UNAUTHENTICATED": 6, "PERMISSION_DENIED": 6}
 _EXIT_OTHER = 8
 
+_Parts = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="With --case: only parts of this name.")
+]
 _Target = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Check the JobControl that runs there instead.")
 ]
@@ -39,6 +42,7 @@ def register(app: typer.Typer) -> None:
 
 def verify(
     case: Annotated[list[int] | None, typer.Option(help="Run this case of the ten; may be repeated.")] = None,
+    part: _Parts = None,
     seed: Annotated[int, typer.Option(help="All chance comes from it.")] = 1,
     scale: Annotated[float, typer.Option(min=0.01, max=10, help="Sizes, 1 for the full ones.")] = 0.1,
     seconds: Annotated[
@@ -82,7 +86,7 @@ def verify(
         elif tested is not None:
             tried = run_checks(tested, directory / "executors", without=lacking)
         else:
-            tried = run_cases(_chosen(case), directory, terms, repeat=repeat)
+            tried = run_cases(_chosen(case, part), directory, terms, repeat=repeat)
             tried = tried if case else _after_protocol(directory, tried)
         return await _told(tried, as_json=as_json)
 
@@ -98,10 +102,17 @@ def _as_json(found: Sequence[Outcome], *, seed: int, scale: float) -> str:
     return json.dumps(outcomes.as_json(found, seed=seed, scale=scale), indent=2)
 
 
-def _chosen(numbers: Sequence[int] | None) -> Sequence[Case]:
+def _chosen(numbers: Sequence[int] | None, names: Sequence[str] | None) -> Sequence[Case]:
+    """The cases of these numbers with the parts of these names; leave with a line if there are none."""
+    from verification.cases.case import with_parts
     from verification.cases.catalog import CASES
 
-    return [each for each in CASES if not numbers or each.number in numbers]
+    cases = [each for each in CASES if not numbers or each.number in numbers]
+    chosen = [each for each in (with_parts(case, names) for case in cases) if each.parts]
+    if not chosen:
+        typer.echo(f"baton: no case has the number {numbers} and parts named {names}", err=True)
+        raise typer.Exit(_EXIT_INVALID)
+    return chosen
 
 
 async def _after_protocol(directory: Path, tried: AsyncIterator[Outcome]) -> AsyncIterator[Outcome]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from verification.stage.stage import Stage
@@ -38,3 +38,8 @@ def title(part: Part) -> str:
 def name(part: Part) -> str:
     """A part's name in reports."""
     return part.__name__.replace("_", " ")
+
+
+def with_parts(case: Case, names: Collection[str] | None) -> Case:
+    """The case with the parts of these names only; with all if none are named."""
+    return case if not names else replace(case, parts=[each for each in case.parts if name(each) in names])
