@@ -94,16 +94,19 @@ where l.incarnation_id = cast(:incarnation_id as uuid)
 order by j.job_id for update of j, l
 """)
 
-# Services that were silent themselves can't judge: without a fresh pulse nothing is overdue.
-_SILENT = f"l.heartbeat_time + {SILENCE_FACTOR} * l.lease_seconds * interval '1 second' < engine_time()"
+# Services that were silent themselves can't judge: without a fresh pulse nothing is overdue. The pulse's age and
+# the silence are told at one instant: if the database stands still in the midst of this statement, either
+# both were before it or both after.
+_SILENT = f"l.heartbeat_time + {SILENCE_FACTOR} * l.lease_seconds * interval '1 second' < p.now"
 _CANCEL_IGNORED = """coalesce(
-    greatest(j.cancel_request_time, l.reprieve_time) + l.grace_seconds * interval '1 second' < engine_time()
+    greatest(j.cancel_request_time, l.reprieve_time) + l.grace_seconds * interval '1 second' < p.now
     and j.cancel_request_time is not null, false)"""
 _LOCK_OVERDUE = sa.text(f"""
+with present as materialized (select pulse_time, engine_time() as now from pulse)
 select {_HELD}, {_SILENT} as silent, {_CANCEL_IGNORED} as cancel_ignored
-from jobs j join leases l using (job_id)
-where (select pulse_time from pulse) > engine_time() - cast(:pulse_age as interval)
-    and ({_SILENT} or {_CANCEL_IGNORED} or l.deadline_time < engine_time())
+from present p cross join jobs j join leases l using (job_id)
+where p.pulse_time > p.now - cast(:pulse_age as interval)
+    and ({_SILENT} or {_CANCEL_IGNORED} or l.deadline_time < p.now)
 order by j.job_id limit :limit for update of j, l skip locked
 """)
 

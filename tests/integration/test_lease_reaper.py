@@ -50,10 +50,10 @@ async def test_a_lease_stands_for_one_and_a_half_lease_times_and_a_late_heartbea
 ) -> None:
     lease = await accepted(transactions)
 
-    await database_time.advance(44 * SECOND)
+    await database_time.advance(42 * SECOND)
     await reaper.step()
     await beat(transactions, lease)
-    await database_time.advance(44 * SECOND)
+    await database_time.advance(42 * SECOND)
     await reaper.step()
 
     assert await outcomes(transactions, lease.ref.job_id) == [None]

@@ -90,7 +90,7 @@ async def test_a_document_that_a_job_begins_to_refer_to_meanwhile_stays(transact
     async with transactions.begin() as transaction:
         await transaction.connection.execute(sa.text("select pg_advisory_xact_lock(1)"))
         removal = asyncio.create_task(Retention(transactions).step())
-        while not (await transaction.connection.execute(_WHO_WAITS)).scalar_one():
+        while not (await transaction.connection.execute(_WHO_WAITS)).scalar_one():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         assert await transaction.uploads.lock_complete(OWNER, frozenset({upload_id}))
         await transaction.connection.execute(

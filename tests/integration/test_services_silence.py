@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+import sqlalchemy as sa
+
 from job_api.loops.lease_reaper import LeaseReaper
 from shared.domain.attempts import AttemptOutcome
 from shared.domain.leases import PULSE_TOLERANCE
@@ -83,6 +86,28 @@ async def test_time_without_services_counts_for_no_time_out(
     lease = await accepted(transactions, terms=SHORT_TIMEOUT)
     await database_time.jump(1_000 * SECOND)
     await database_time.pulse()
+
+    await reaper.step()
+
+    assert await outcomes(transactions, lease.ref.job_id) == [None]
+
+
+@pytest.mark.parametrize("calls", range(1, 6))
+async def test_a_database_that_stands_still_while_the_reaper_looks_ends_no_lease(
+    transactions: Transactions, reaper: LeaseReaper, database_time: DatabaseTime, calls: int
+) -> None:
+    """The time leaps on behind any of the points at which the reaper asks for it."""
+    lease = await accepted(transactions)
+    await database_time.pulse()
+    async with transactions.begin() as transaction:
+        await transaction.connection.execute(sa.text("create sequence times_asked"))
+        await transaction.connection.execute(
+            sa.text(f"""
+            create or replace function engine_time() returns timestamptz language sql volatile as $$
+                select clock_timestamp()
+                    + case when nextval('times_asked') > {calls} then interval '1 hour' else interval '0' end
+            $$""")
+        )
 
     await reaper.step()
 
