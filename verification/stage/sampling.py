@@ -39,12 +39,12 @@ from outbox
 @asynccontextmanager
 async def sampled(stack: Stack, history: History, secret: str) -> AsyncIterator[Samples]:
     """Look again and again until the block ends."""
-    samples = Samples()
-    looking = asyncio.create_task(_look_again(stack, history, secret, samples), name="looking at Redis")
+    samples, over = Samples(), asyncio.Event()
+    looking = asyncio.create_task(_look_again(stack, history, secret, samples, over), name="looking at Redis")
     try:
         yield samples
     finally:
-        looking.cancel()
+        over.set()  # a cancel in the middle of a look may be taken for a time-out, and be lost
         await asyncio.wait({looking})
 
 
@@ -70,10 +70,14 @@ def _holds(line: str, secret: str, tokens: Collection[str]) -> bool:
     return secret in line or any(each in tokens for each in _TOKEN.findall(line))
 
 
-async def _look_again(stack: Stack, history: History, secret: str, samples: Samples) -> None:
-    while True:
+async def _look_again(
+    stack: Stack, history: History, secret: str, samples: Samples, over: asyncio.Event
+) -> None:
+    while not over.is_set():
         await look(stack, history, secret, samples)
-        await asyncio.sleep(INTERVAL_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(INTERVAL_SECONDS):
+                await over.wait()
 
 
 async def _redis(redis: Any, waiting: int, history: History, secret: str, samples: Samples) -> None:
