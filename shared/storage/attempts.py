@@ -94,9 +94,9 @@ where l.incarnation_id = cast(:incarnation_id as uuid)
 order by j.job_id for update of j, l
 """)
 
-# Services that were silent themselves can't judge: without a fresh pulse nothing is overdue. The pulse's age and
-# the silence are told at one instant: if the database stands still in the midst of this statement, either
-# both were before it or both after.
+# Services that were silent themselves can't judge: without a fresh pulse nothing is overdue. The pulse's age
+# and the silence are told at one instant: if the database stands still in the midst of this statement, both
+# are of before or both of after.
 _SILENT = f"l.heartbeat_time + {SILENCE_FACTOR} * l.lease_seconds * interval '1 second' < p.now"
 _CANCEL_IGNORED = """coalesce(
     greatest(j.cancel_request_time, l.reprieve_time) + l.grace_seconds * interval '1 second' < p.now

@@ -35,7 +35,13 @@ no longer than the transactions of the engine last."""
 POOL_WAIT_SECONDS = 3.0
 """A caller that gets no connection within this time is better told so than kept."""
 
+TRANSACTION_SILENCE_SECONDS = 15
+"""A process that was stopped in its tracks, or whose machine was, keeps the rows that it had locked from all
+others for no longer: a job from its cancel, an executor's session from its next hello, the pulse from every
+other worker. Nobody who lives is silent so long between two statements of a transaction."""
+
 _SERVER_SETTINGS = {
+    "idle_in_transaction_session_timeout": f"{TRANSACTION_SILENCE_SECONDS}s",
     # Compiling a plan costs more than any of our statements takes.
     "jit": "off",
     # Every hot statement goes by a key. A plan that was cached while the tables were nearly empty would
