@@ -28,6 +28,17 @@ def entries(*lines: tuple[int, str, str]) -> list[Entry]:
     return [Entry(JOB, *line) for line in lines]
 
 
+def test_an_attempt_that_starts_under_two_leases_is_caught() -> None:
+    ledger = entries((1, FIRST, STARTED), (1, "1.another-secret", STARTED))
+    assert is_broken("one start", evidence(ledger=ledger))
+
+
+def test_a_success_is_of_the_handler_that_held_the_lease() -> None:
+    zombie = entries((1, FIRST, STARTED), (2, SECOND, STARTED), (1, FIRST, FINISHED))
+    assert is_broken("own results", evidence(ledger=zombie))
+    assert holds("own results", evidence(ledger=[*zombie, *entries((2, SECOND, FINISHED))]))
+
+
 def test_each_lease_starts_its_handler_once_and_both_may_finish() -> None:
     ledger = entries((1, FIRST, STARTED), (2, SECOND, STARTED), (2, SECOND, FINISHED), (1, FIRST, FINISHED))
     assert holds("one start", evidence(ledger=ledger))

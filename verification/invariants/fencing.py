@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from verification.evidence.evidence import Evidence
 from verification.evidence.history import History
-from verification.evidence.ledger import STARTED
+from verification.evidence.ledger import FINISHED, STARTED
 from verification.evidence.reports import epoch_of, reports
 from verification.evidence.tables import JobRows
 from verification.invariants.invariant import Invariant
@@ -31,10 +31,9 @@ def one_after_the_other(rows: JobRows) -> Iterator[str]:
 
 
 def _started_once(evidence: Evidence) -> Iterator[str | None]:
-    starts = Counter((each.job_id, each.token) for each in evidence.ledger if each.phase == STARTED)
-    for (job_id, token), count in starts.items():
-        once = count == 1
-        yield None if once else f"lease {epoch_of(token)} of job {job_id} started its handler {count} times"
+    starts = Counter((each.job_id, each.attempt) for each in evidence.ledger if each.phase == STARTED)
+    for (job_id, attempt), count in starts.items():
+        yield None if count == 1 else f"attempt {attempt} of job {job_id} started its handler {count} times"
 
 
 def _started_under_a_lease(evidence: Evidence) -> Iterator[str | None]:
@@ -47,6 +46,18 @@ def _started_under_a_lease(evidence: Evidence) -> Iterator[str | None]:
             for each in (*rows.attempts, *rows.leases)
         )
         yield None if granted else f"a handler of job {entry.job_id} began attempt {entry.attempt} unleased"
+
+
+def _results_of_their_own(evidence: Evidence) -> Iterator[str | None]:
+    """Judged by the ledger: the handler of the attempt that succeeded came to its end before that."""
+    begun = {(each.job_id, each.token) for each in evidence.ledger if each.phase == STARTED}
+    finished = {(each.job_id, each.token) for each in evidence.ledger if each.phase == FINISHED}
+    for job_id, rows in evidence.tables.items():
+        for attempt in rows.attempts:
+            handler = (job_id, attempt["token"])
+            if attempt["outcome"] == "succeeded" and handler in begun:
+                what = f"attempt {attempt['attempt']} of job {job_id} succeeded"
+                yield None if handler in finished else f"{what}, and its own handler had not finished"
 
 
 def _stale_reports_refused(evidence: Evidence) -> Iterator[str | None]:
@@ -138,8 +149,9 @@ INVARIANTS = (
         "a lease begins when the last one has ended",
         of_each_job(one_after_the_other),
     ),
-    Invariant(3, "one start", "a lease starts its handler once", _started_once),
+    Invariant(3, "one start", "an attempt starts its handler once", _started_once),
     Invariant(3, "leased starts", "a handler starts under a lease that was granted", _started_under_a_lease),
+    Invariant(3, "own results", "a job succeeds by the result of its current handler", _results_of_their_own),
     Invariant(3, "stale reports", "a report under an ended lease is refused", _stale_reports_refused),
     Invariant(3, "stale pieces", "a piece under an ended lease is not stored", _stale_pieces_dropped),
     Invariant(3, "current news", "watchers are told of the current attempt only", _current_only_told),
