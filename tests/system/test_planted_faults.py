@@ -1,0 +1,42 @@
+"""Faults that engines of this kind have had are planted in copies of the source, and the suite finds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.planting import PATCHES, Fault, named, plant, verified
+
+FAULTS = (
+    Fault("fence_removed", ("own results", "stale reports"), case=1),
+    Fault("claim_read_then_write", ("one start", "legal changes"), case=11, parts=("entries twice",)),
+    Fault("recorded_before_delivered", ("nothing lost",), case=11, parts=("dispatcher killed",)),
+    Fault("no_second_dispatch", ("nothing lost",), case=11, parts=("entries lost",)),
+    Fault("cleanup_in_finally_only", ("nothing lost",), case=1, parts=("late result is refused",)),
+    Fault("cancel_not_checked", ("cancelled for good",), case=4, parts=("results as they are reported",)),
+)
+SEEDS = range(1, 11)
+FOUND_MIN = 9
+"""Of the seeds; what a fault does is a matter of chance."""
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_the_patch_fits_the_source(fault: Fault, tmp_path: Path) -> None:
+    assert plant(fault, tmp_path).is_dir()
+
+
+def test_every_patch_is_tried() -> None:
+    assert {each.stem for each in PATCHES.glob("*.patch")} == {each.name for each in FAULTS}
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_the_suite_finds_the_fault_and_names_what_it_breaks(fault: Fault, tmp_path: Path) -> None:
+    copy = plant(fault, tmp_path)
+
+    reports = [verified(copy, fault, seed=seed) for seed in SEEDS]
+
+    found = [not each["passed"] and bool(named(each) & set(fault.breaks)) for each in reports]
+    assert sum(found) >= FOUND_MIN, [named(each) for each in reports]
