@@ -82,12 +82,15 @@ def names(refusal: Refused, job_id: str) -> None:
 
 
 async def is_one_new_job(
-    stage: Stage, key: str, answers: Sequence[pb.CreateJobResponse], *, owner: str = ""
+    stage: Stage, key: str, answers: Sequence[pb.CreateJobResponse | Refused], *, owner: str = ""
 ) -> str:
     """Require that answers to racing calls show one job, which one of them made and waits; return its id."""
-    job_ids = {each.job.job_id for each in answers}
+    refusals = [each for each in answers if isinstance(each, Refused)]
+    require(not refusals, f"{len(refusals)} of {len(answers)} calls were refused: {refusals[:1]}")
+    created = [each for each in answers if not isinstance(each, Refused)]
+    job_ids = {each.job.job_id for each in created}
     require(len(job_ids) == 1, f"one key and body made {len(job_ids)} jobs")
-    made = sum(not each.replayed for each in answers)
+    made = sum(not each.replayed for each in created)
     require(made == 1, f"{made} of {len(answers)} answers say that they made the job")
     (job_id,) = job_ids
     await is_stored_once(stage, key, job_id, owner=owner)
