@@ -13,8 +13,8 @@ What happens when a part fails:
 
 * An output that is too large, no JSON, has another hash, does not fit its model, or whose pieces are not all
   there, is the attempt's failure; nobody projects it.
-* A projector raises, or runs a statement longer than the limit: everything rolls back, and the batch is done
-  again report by report, so that only the culprit's attempt fails, as INTERNAL_PROJECTION.
+* A projector raises, or takes longer than it may, or one of its statements does: everything rolls back, and
+  the batch is done again report by report, so that only the culprit's attempt fails, as INTERNAL_PROJECTION.
 * The database goes away, or ends the transaction for nobody's fault (a deadlock, a failover):
   `PlatformUnavailable` leaves, and the caller does the batch again. Whether the lost transaction was
   committed does not matter: the reports are then answered from the attempts' records.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,7 +11,7 @@ from pydantic import BaseModel
 
 from job_worker.operations import outputs
 from job_worker.operations.outputs import ReadOutput
-from job_worker.projectors.projector import ProjectedJob, ProjectionTransaction, Projector
+from job_worker.projectors.projector import PROJECTOR_FACTOR, ProjectedJob, ProjectionTransaction, Projector
 from shared.catalog.catalog import Catalog
 from shared.domain.errors import UnknownJobType
 from shared.domain.jobs import Artifact, JobError
@@ -61,7 +62,12 @@ class Projection:
     async def __call__(
         self, transaction: Transaction, attempts: Sequence[SuccessfulAttempt]
     ) -> Mapping[LeaseRef, Sequence[Artifact]]:
-        """Run the projectors and return what each made; no statement of theirs may outlast the limit."""
+        """Run the projectors and return what each made.
+
+        Raises:
+            TimeoutError: One took too long, whatever it waited for. A statement that does is the database's
+                error, and so is whatever else goes wrong there.
+        """
         if not attempts:
             return {}
         inside = ProjectionTransaction(transaction, self._catalog)
@@ -76,4 +82,5 @@ class Projection:
     ) -> Sequence[Artifact]:
         held = attempt.held
         job = ProjectedJob(held.lease.job_id, held.owner, held.job_type, held.attempt)
-        return await self._projectors[attempt.projector](inside, job, attempt.document)
+        async with asyncio.timeout(self._statement_time_max.total_seconds() * PROJECTOR_FACTOR):
+            return await self._projectors[attempt.projector](inside, job, attempt.document)

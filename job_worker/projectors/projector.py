@@ -20,6 +20,15 @@ from shared.runtime.ids import new_id
 from shared.storage.creation import NewJob
 from shared.storage.transactions import Transaction
 
+PROJECTOR_FACTOR = 2
+"""A projector may take this many times as long as each of its statements: it holds up other results."""
+
+_LIMITED = sa.text("""
+select set_config('statement_timeout', :statement, true),
+    set_config('idle_in_transaction_session_timeout', :silence, true)
+""")
+_UNLIMITED = sa.text("set local statement_timeout to default")
+
 
 @dataclass(frozen=True, slots=True)
 class ProjectedJob:
@@ -89,9 +98,16 @@ class ProjectionTransaction:
         return created.job_id
 
     async def limit_statements(self, limit: timedelta | None) -> None:
-        """End statements that run longer than `limit` from here on; None lifts the limit again."""
-        milliseconds = "default" if limit is None else f"'{int(limit.total_seconds() * 1000)}ms'"
-        await self.execute(sa.text(f"set local statement_timeout to {milliseconds}"))
+        """End statements that run longer than `limit` from here on; None lifts the limit again.
+
+        The server then bears silence for longer than a projector may take: it ends the transactions of
+        processes that are frozen, and must not take a slow projector for one.
+        """
+        if limit is None:
+            await self.execute(_UNLIMITED)
+        else:
+            silence = limit * (PROJECTOR_FACTOR + 1)
+            await self.execute(_LIMITED, {"statement": _setting(limit), "silence": _setting(silence)})
 
     async def write(self) -> None:
         """Write what the projectors have gathered; theirs to fill, not to call."""
@@ -113,6 +129,10 @@ def _insertion(table: sa.Table, names: Sequence[str]) -> sa.TextClause:
         f"insert into {table.fullname} ({columns})"
         f" select {columns} from json_populate_recordset(null::{table.fullname}, cast(:rows as json))"
     )
+
+
+def _setting(limit: timedelta) -> str:
+    return f"{limit // timedelta(milliseconds=1)}ms"
 
 
 def _as_json(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:

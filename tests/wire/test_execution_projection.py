@@ -121,6 +121,19 @@ async def test_a_projector_that_is_too_slow_fails_and_holds_nobody_up(servers: S
         ]
 
 
+async def test_a_projector_that_waits_for_something_else_fails_and_frees_its_job(servers: Servers) -> None:
+    quick = {"projection_seconds_max": 0.2}
+    async with execution_running(*servers, job_modules=(MODULE,), sessions=quick) as execution:
+        executor, (waiting, quick_one) = await leases(execution, 2)
+
+        answers = await executor.report(success(waiting, {"do": "wait"}), success(quick_one, {"do": "write"}))
+
+        assert {each.lease.job_id: each.outcome for each in answers} == {
+            waiting.job_id: RETRY_SCHEDULED,
+            quick_one.job_id: ACCEPTED,
+        }
+
+
 async def test_two_hundred_results_in_one_frame_are_a_handful_of_statements(servers: Servers) -> None:
     async with execution_running(*servers) as execution:
         executor = await execution.executor(credits=200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import sqlalchemy as sa
@@ -20,15 +21,8 @@ async def project(
     assert isinstance(output, Projected)
     row = {"job_id": job.job_id, "items": 1, "attempt": job.attempt}
     await transaction.execute(sa.insert(tables.synthetic_results).values(row))
+    await _go_wrong(transaction, output.do)
     match output.do:
-        case "raise":
-            raise RuntimeError("halfway")
-        case "misname":
-            nothing  # type: ignore[name-defined]  # noqa: B018, F821 - a slip of who wrote it
-        case "sleep":
-            await transaction.execute(sa.text("select pg_sleep(30)"))
-        case "break":
-            await transaction.execute(sa.text("select 1 / 0"))
         case "write_twice":
             transaction.insert(tables.synthetic_results, [row])
         case "same_artifact":
@@ -38,6 +32,22 @@ async def project(
         case _:
             pass
     return [Artifact("thing", "1", 1, b'{"a":1}')]
+
+
+async def _go_wrong(transaction: ProjectionTransaction, how: str) -> None:
+    match how:
+        case "raise":
+            raise RuntimeError("halfway")
+        case "misname":
+            nothing  # type: ignore[name-defined]  # noqa: B018, F821 - a slip of who wrote it
+        case "sleep":
+            await transaction.execute(sa.text("select pg_sleep(30)"))
+        case "wait":
+            await asyncio.Event().wait()
+        case "break":
+            await transaction.execute(sa.text("select 1 / 0"))
+        case _:
+            pass
 
 
 PROJECTORS = {"projected": project}
