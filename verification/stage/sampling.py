@@ -86,6 +86,8 @@ async def _redis(redis: Any, waiting: int, history: History, secret: str, sample
     async for key in redis.scan_iter(_KEYS, count=1_000):
         kind = (await redis.type(key)).decode()
         value = await _value(redis, key, kind)
+        if value is None:  # it has expired meanwhile
+            continue
         if secret in f"{key} {value}":
             found.append(f"{key.decode()}: {value}"[:_SHOWN_CHARACTERS])
         if kind == "stream" and await redis.xinfo_groups(key):
