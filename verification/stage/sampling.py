@@ -45,7 +45,7 @@ async def sampled(stack: Stack, history: History, secret: str) -> AsyncIterator[
         yield samples
     finally:
         over.set()  # a cancel in the middle of a look may be taken for a time-out, and be lost
-        await asyncio.wait({looking})
+        await looking
 
 
 async def look(stack: Stack, history: History, secret: str, samples: Samples) -> None:
@@ -105,7 +105,8 @@ async def _outbox(stack: Stack, secret: str, samples: Samples) -> int:
     try:
         row = await connection.fetchrow(_OUTBOX, secret)
     finally:
-        await connection.close()
+        with suppress(*_AWAY):  # it may be broken, and that must not hide what came before
+            await connection.close()
     samples.searches.append(Search("the outbox", row["found"] or ()))
     return int(row["waiting"])
 

@@ -6,7 +6,7 @@ import asyncio
 import random
 import signal
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -161,7 +161,8 @@ class Stage:
         try:
             return await connection.fetchval(query, *arguments)
         finally:
-            await connection.close()
+            with suppress(*AWAY):  # it may be broken, and that must not hide a cancel
+                await connection.close()
 
     async def until_value(
         self, query: str, *arguments: Any, holds: Callable[[Any], bool], seconds: float, what: str
