@@ -53,12 +53,14 @@ async def everything(stage: Stage) -> None:
     load = Load(stage, jobs=round(seconds * JOBS_PER_SECOND), seconds=seconds)
     executors = await stage.executors.start_all(*_EXECUTORS, kept_alive=True, queues__drill__at_once=_AT_ONCE)
     fire = Fire(stage, executors)
-    telling = asyncio.create_task(_tell(stage, load, fire))
+    over = asyncio.Event()
+    telling = asyncio.create_task(_tell(stage, load, fire, over))
     try:
         await _together(fire.burn(seconds), load.run())
         stage.notes["seconds of fire"] = round(stage.history.now())
         await stage.settle(seconds=SETTLE_SECONDS)
     finally:
+        over.set()  # a cancel alone may be taken for the database being away
         telling.cancel()
         stage.notes |= {"jobs": len(load.acknowledged), "kills": fire.kills, "done": dict(fire.done)}
     stage.notes["attempts"] = await _counts(stage, _OUTCOMES)
@@ -76,9 +78,9 @@ async def _require_all(stage: Stage, load: Load, fire: Fire, seconds: float) -> 
     require(fire.kills >= wanted, f"only {fire.kills} processes were killed, not {wanted}")
 
 
-async def _tell(stage: Stage, load: Load, fire: Fire) -> None:
+async def _tell(stage: Stage, load: Load, fire: Fire, over: asyncio.Event) -> None:
     """Tell every ten seconds how far it is."""
-    while True:
+    while not over.is_set():
         await asyncio.sleep(_TELL_SECONDS)
         try:
             counts = await _counts(stage)
