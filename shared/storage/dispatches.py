@@ -12,7 +12,10 @@ from shared.domain.identity import JobId, JobType, Owner, QueueName, StreamName
 from shared.storage.database import Connection
 
 OWNERS_PER_STREAM_MAX = 32
-"""Owners of a stream that are looked at in one pass; the others have their turn in the next ones."""
+"""Owners of a stream who get their turns in one pass; the others have them in the next ones."""
+
+OWNERS_LOOKED_AT_MAX = 300
+"""Owners of a stream among whom one pass looks for those: some 10 ms if none of them has a due row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,38 @@ def _first_owner(stream_of: str, condition: str) -> str:
         order by o.owner limit 1)"""
 
 
+def _any_due(of: str) -> str:
+    """Whether an owner has a due row.
+
+    Usually the first one is, or all are as urgent. Else each level of urgency is asked for its oldest one,
+    and no other row is read.
+    """
+    rows = f"{_PENDING} and o.stream = {of}.stream and o.owner = {of}.owner"
+    return f"""(
+        select o.available_time <= (select now from present) from outbox o where {rows}
+        order by o.priority, o.available_time limit 1)
+    or (select o.priority from outbox o where {rows} order by o.priority limit 1)
+        < (select o.priority from outbox o where {rows} order by o.priority desc limit 1)
+    and exists (
+        with recursive level as (
+            (select o.priority from outbox o where {rows} order by o.priority limit 1)
+            union all
+            select (
+                select o.priority from outbox o where {rows} and o.priority > l.priority
+                order by o.priority limit 1)
+            from level l where l.priority is not null
+        )
+        select from level l where (
+            select o.available_time <= (select now from present) from outbox o
+            where {rows} and o.priority = l.priority order by o.available_time limit 1))"""
+
+
 # Steps through the index from one stream to the next, and in each from one owner to the next, so that the
-# cost grows with streams and owners and not with the backlog. Behind the last owner comes the first one.
+# cost grows with streams and owners and not with the backlog. Behind the last owner comes the first one. An
+# `offset 0` keeps the planner from looking an owner up anew wherever it is named.
 _WAITING = sa.text(f"""
-with recursive stream as (
+with recursive present as materialized (select engine_time() as now),
+stream as (
     (select o.stream from outbox o where {_PENDING} order by o.stream limit 1)
     union all
     select (select o.stream from outbox o where {_PENDING} and o.stream > s.stream order by o.stream limit 1)
@@ -52,19 +83,31 @@ served as (
     select * from unnest(cast(:streams as text[]), cast(:owners as text[])) as v(stream, owner)
 ),
 owner as (
-    select s.stream, 1 as place, v.owner as served, coalesce(
-        {_first_owner("s", "(v.owner is null or o.owner > v.owner)")},
-        {_first_owner("s", "o.owner <= v.owner")}) as owner
-    from stream s left join served v using (stream) where s.stream is not null
+    select f.*, 1 as place, d.due, d.due::integer as found
+    from (
+        select s.stream, v.owner as served, coalesce(
+            {_first_owner("s", "(v.owner is null or o.owner > v.owner)")},
+            {_first_owner("s", "o.owner <= v.owner")}) as owner
+        from stream s left join served v using (stream) where s.stream is not null offset 0
+    ) f cross join lateral (select {_any_due("f")} as due offset 0) d
     union all
-    select w.stream, w.place + 1, w.served, case when w.owner <= w.served
-        then {_first_owner("w", "o.owner > w.owner and o.owner <= w.served")}
-        else coalesce(
-            {_first_owner("w", "o.owner > w.owner")}, {_first_owner("w", "o.owner <= w.served")}) end
-    from owner w where w.owner is not null and w.place < {OWNERS_PER_STREAM_MAX}
+    select n.stream, n.served, n.owner, n.place, d.due, n.found_before + d.due::integer
+    from (
+        select w.stream, w.served, case when w.owner <= w.served
+            then {_first_owner("w", "o.owner > w.owner and o.owner <= w.served")}
+            else coalesce(
+                {_first_owner("w", "o.owner > w.owner")}, {_first_owner("w", "o.owner <= w.served")}) end
+            as owner, w.place + 1 as place, w.found as found_before
+        from owner w where w.owner is not null
+            and w.place < {OWNERS_LOOKED_AT_MAX} and w.found < {OWNERS_PER_STREAM_MAX} offset 0
+    ) n cross join lateral (select {_any_due("n")} as due offset 0) d
+),
+looked_at as (
+    select stream, owner, place, due, place = max(place) over (partition by stream) as last
+    from owner where owner is not null
 )
-select stream, array_agg(owner order by place) filter (where owner is not null) as owners
-from owner group by stream
+select stream, array_agg(owner order by place) filter (where due or last) as owners
+from looked_at group by stream
 """)
 
 # Owners take turns in the order given; within an owner the more urgent goes first, then the oldest due.
@@ -135,14 +178,15 @@ class Dispatches:
     async def waiting_owners(
         self, served: Mapping[StreamName, Owner]
     ) -> Mapping[StreamName, Sequence[Owner]]:
-        """Return the streams with pending rows, each with the owners of those in the order of their turns.
+        """Return the streams with pending rows, each with the owners of due ones in the order of their turns.
 
         Args:
             served: The owner whose turn it was last, by stream; the next one by name begins. A stream not
                 named begins with its first owner.
 
         Returns:
-            For each stream 1 to `OWNERS_PER_STREAM_MAX` owners, each once.
+            For each stream 1 to `OWNERS_PER_STREAM_MAX` owners, each once. The last one may have nothing due:
+            nobody between the others and it has, so the next pass goes on behind it.
         """
         parameters = {"streams": list(served), "owners": list(served.values())}
         rows = await self._connection.execute(_WAITING, parameters)

@@ -13,13 +13,13 @@ from redis.asyncio import Redis
 from job_api.loops.outbox_dispatcher import MARK_MIN, OutboxDispatcher
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.identity import Owner, StreamName
-from shared.storage.dispatches import OWNERS_PER_STREAM_MAX
+from shared.storage.dispatches import OWNERS_LOOKED_AT_MAX, OWNERS_PER_STREAM_MAX
 from shared.storage.transactions import Transactions
 from shared.streams.connection import open_redis
 from shared.streams.lease_streams import Appended, Entry, LeaseStreams, WaitingAttempt
 from tests.support.database_time import DatabaseTime
 from tests.support.dispatching import jobs_of, take
-from tests.support.storage import STREAM, a_job, a_session, claim, claim_request, opened
+from tests.support.storage import STREAM, a_job, a_session, claim, claim_request, new_job, opened
 
 URGENT = StreamName("drill:synthetic:1.1:0")
 
@@ -174,14 +174,41 @@ async def test_no_owner_is_left_out_when_there_are_more_than_one_step_looks_at(
 async def test_owners_whose_jobs_are_not_due_keep_nobody_waiting(
     transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher
 ) -> None:
+    """One step finds who is due among hundreds, at whatever urgency, before and behind whose turn it was."""
     later = datetime.now(UTC) + timedelta(hours=1)
-    for number in range(OWNERS_PER_STREAM_MAX):
-        await a_job(transactions, owner=Owner(f"early-{number:03}"), run_time=later)
+    early = [
+        new_job(owner=Owner(f"early-{number:03}"), run_time=later, priority=priority)
+        for number in range(OWNERS_LOOKED_AT_MAX - 3)
+        for priority in (45, 50)
+    ]
+    async with transactions.begin() as transaction:
+        await transaction.creation.create_jobs(early)
+    due = [await a_job(transactions, owner=Owner(name), priority=60) for name in ("a", "early-200", "late")]
+
+    await dispatcher.step()
+    assert [each.job_id for each in await take(streams)] == due
+
+    more = [await a_job(transactions, owner=Owner(name)) for name in ("a", "early-200", "late")]
+    await dispatcher.step()
+    assert [each.job_id for each in await take(streams)] == more
+
+
+async def test_the_next_step_goes_on_behind_all_that_one_looked_at(
+    transactions: Transactions, streams: LeaseStreams, dispatcher: OutboxDispatcher
+) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    async with transactions.begin() as transaction:
+        await transaction.creation.create_jobs(
+            [
+                new_job(owner=Owner(f"early-{number:04}"), run_time=later)
+                for number in range(2 * OWNERS_LOOKED_AT_MAX - 1)
+            ]
+        )
     due = await a_job(transactions, owner=Owner("late"))
 
     await dispatcher.step()
+    assert await take(streams) == []
     await dispatcher.step()
-
     assert [each.job_id for each in await take(streams)] == [due]
 
 
