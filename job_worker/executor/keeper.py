@@ -204,10 +204,17 @@ class Keeper:
             self._stop(held, StopReason.CANCEL)
 
     def _stop(self, held: HeldLease, reason: StopReason) -> None:
-        """Tell a handler to stop; the first reason counts, but for the loss of the lease."""
-        if held.report is not None or (held.stop is not None and reason is not StopReason.LOST):
+        """Tell a handler to stop; the first reason counts, but for the loss of the lease.
+
+        One that was told already has the rest of its grace, and no new one.
+        """
+        if held.report is not None:
             return
-        held.stop = reason
+        stopping = held.stop is not None
+        if reason is StopReason.LOST or not stopping:
+            held.stop = reason
+        if stopping:
+            return
         if held.link is None:
             if held.fetching is not None:
                 held.fetching.cancel()
