@@ -18,16 +18,17 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import groupby
 
 import structlog
 
 from job_worker.operations.claim_leases import ClaimLeases, GrantedLease, Wish
 from job_worker.sessions.demand import Demand
-from job_worker.sessions.lease_plan import Seat, reserve, wanted_streams
+from job_worker.sessions.lease_plan import Seat, WantedStream, reserve, wanted_streams
 from job_worker.sessions.report_batch import ReportBatch
 from job_worker.sessions.session import Session
 from job_worker.sessions.sessions import Sessions
-from shared.domain.identity import JobId, SessionId, StreamName
+from shared.domain.identity import JobId, QueueName, SessionId, StreamName
 from shared.streams.lease_streams import Entry, LeaseStreams
 
 log = structlog.get_logger(__name__)
@@ -79,21 +80,36 @@ class LeaseFeed:
         return bool(taken.seated)
 
     async def take_over(self) -> bool:
-        """Look after entries that were taken and never settled."""
+        """Look after entries that were taken and never settled; True if there may be more.
+
+        Whoever takes an entry over is the one that it waits for, so no more are taken than there are credits:
+        the others would fill their stream for as long again, and keep new work out of it.
+        """
+        found = False
         streams = wanted_streams(self._in_turn())
-        if not streams:
+        for queue, wanted in groupby(sorted(streams, key=_queue_of), key=_queue_of):
+            found = await self._take_over(queue, list(wanted)) or found
+        return found
+
+    async def _take_over(self, queue: QueueName, streams: Sequence[WantedStream]) -> bool:
+        able = {session.claimant.session_id: session for each in streams for session in each.sessions}
+        credits = sum(session.open_credits(queue) for session in able.values())
+        if credits == 0:  # used while another queue was looked after
             return False
         entries = await self._streams.take_over(
-            [each.name for each in streams], self._replica, idle=TAKE_OVER_IDLE, limit=TAKE_OVER_MAX
+            [each.name for each in streams],
+            self._replica,
+            idle=TAKE_OVER_IDLE,
+            limit=min(credits, TAKE_OVER_MAX),
         )
         found = Counter(each.stream for each in entries)
         taken = _Taken()
-        # Entries for which there is no credit now stay pending, and are looked at again in a while.
+        # An entry for which the credit has gone meanwhile stays pending, and is looked at again in a while.
         _seat(entries, reserve(streams, found), taken)
         if taken.seated:
             log.info("lease_entries.taken_over", entries=len(taken.seated))
             await self._claim(taken)
-        return False
+        return bool(taken.seated)
 
     async def _take(self) -> _Taken:
         """Take entries, never more than there are credits.
@@ -177,6 +193,10 @@ class LeaseFeed:
         sessions = list(self._sessions)
         first = int(random.random() * len(sessions))
         return [*sessions[first:], *sessions[:first]]
+
+
+def _queue_of(stream: WantedStream) -> QueueName:
+    return stream.queue
 
 
 def _seat(entries: Sequence[Entry], seats: Mapping[StreamName, deque[Seat]], taken: _Taken) -> None:
