@@ -157,7 +157,9 @@ async def _leased(stage: Stage, executor: ScriptedExecutor) -> pb.Lease:
     """Create a job and have the executor accept its lease."""
     await executor.hello(credits=1)
     await stage.control.create(stage.work())
-    lease = await executor.lease()
+    # Entries that a killed worker left keep others out of a stream until they are taken over.
+    await stage.until(lambda: executor.leases, seconds=_WAIT_SECONDS, what="a lease")
+    lease = executor.leases[0]
     await executor.beat(heartbeat(lease))
     return lease
 
