@@ -18,6 +18,7 @@ from types import MappingProxyType
 from uuid import uuid4
 
 from shared.command.embedded_postgres import DATABASE, SUPERUSER
+from shared.command.launcher import launched
 from verification.stage import tokens
 from verification.stage.freezing import frozen_alone
 from verification.unmet import Unmet
@@ -209,10 +210,12 @@ def running(
     """
     mark, marks = marking()
     process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "shared.command.main", "dev", "--data-dir", str(directory)),
-            *("--executors", str(executors), "--control-port", "0", "--execution-port", "0"),
-        ],
+        launched(  # so that it ends with this process, however that ends
+            [
+                *(sys.executable, "-m", "shared.command.main", "dev", "--data-dir", str(directory)),
+                *("--executors", str(executors), "--control-port", "0", "--execution-port", "0"),
+            ]
+        ),
         env={**clean_environment(), **marks, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shared.command.launcher import launched
 from verification.peers.service import ScriptedService, scripted_service
 from verification.unmet import Unmet
 
@@ -78,7 +79,7 @@ async def started(command: Command, log_file: Path) -> AsyncIterator[Tested]:
     async with scripted_service() as service:
         with log_file.open("wb") as log:
             process = await asyncio.create_subprocess_exec(
-                *command.argv,
+                *launched(command.argv),  # so that it ends with this process, however that ends
                 env={**os.environ, **command.environment, "BATON_EXECUTION_ADDRESS": service.address},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
