@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from datetime import timedelta
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -11,9 +12,9 @@ from verification.cases.case import Case
 from verification.evidence.ledger import STARTED
 from verification.peers.control import Control
 from verification.peers.cuttable import Cuttable, Direction, cuttable
-from verification.stage import lease_streams
 from verification.stage.freezing import frozen
 from verification.stage.holds import held
+from verification.stage.redis_contents import RedisContents
 from verification.stage.spare_services import SpareService, spare_api, spare_worker
 from verification.stage.stage import Stage
 from verification.unmet import require
@@ -63,17 +64,15 @@ async def entries_twice(stage: Stage) -> None:
 
 
 async def _race(stage: Stage, replica: SpareService) -> None:
-    with frozen(stage.stack.process_id("worker")), frozen(replica.process_id):
-        jobs = [await stage.control.create(stage.work()) for _ in range(_JOBS_PER_ROUND)]
-        await _until(stage, _DELIVERED, len(jobs))
-        await lease_streams.append_again(stage.stack.redis_url)
-        holding = held(stage, _HOLD_JOBS, [each.job_id for each in jobs])
-        hold = await holding.__aenter__()
-    try:
+    async with AsyncExitStack() as holding:
+        with frozen(stage.stack.process_id("worker")), frozen(replica.process_id):
+            jobs = [await stage.control.create(stage.work()) for _ in range(_JOBS_PER_ROUND)]
+            await _until(stage, _DELIVERED, len(jobs))
+            await RedisContents(stage.stack.redis_url).append_again()
+            rows = [each.job_id for each in jobs]
+            hold = await holding.enter_async_context(held(stage, _HOLD_JOBS, rows))
         await hold.until_waited_for()
         await asyncio.sleep(_SECOND_CLAIM_SECONDS)
-    finally:
-        await holding.__aexit__(None, None, None)
     await asyncio.gather(*(stage.control.until_ended(each.job_id) for each in jobs))
 
 
@@ -120,7 +119,7 @@ async def entries_lost(stage: Stage) -> None:
     for _ in range(_JOBS_PER_ROUND):
         await stage.control.create(stage.work())
     await _until(stage, _DELIVERED, _JOBS_PER_ROUND)
-    lost = await lease_streams.forget_entries(stage.stack.redis_url)
+    lost = await RedisContents(stage.stack.redis_url).forget_entries()
     require(lost >= _JOBS_PER_ROUND, f"there were only {lost} entries to lose")
     await stage.executors.start("a")
     await _started(stage, _SENT_AGAIN_SECONDS)

@@ -18,8 +18,9 @@ from verification.cases.backlog import a_long_backlog
 from verification.cases.case import Case
 from verification.cases.everything_load import Load
 from verification.evidence.tables import LABEL
+from verification.stage.database import AWAY
 from verification.stage.fire import Fire
-from verification.stage.stage import AWAY, Stage
+from verification.stage.stage import Stage
 from verification.unmet import require
 
 SECONDS = 300.0

@@ -15,6 +15,7 @@ from verification.cases.case import Part
 from verification.evidence.ledger import FINISHED, STARTED
 from verification.peers.cuttable import Direction, cuttable
 from verification.peers.executor import ScriptedExecutor, failure, heartbeat, success
+from verification.stage.holds import held
 from verification.stage.spare_services import spare_worker
 from verification.stage.stack import Life
 from verification.stage.stage import Stage
@@ -90,7 +91,7 @@ async def killed_before_commit(stage: Stage) -> None:
     for _ in range(stage.scaled(_KILLS_IN_GAPS, at_least=2)):
         async with stage.scripted("reporting") as executor:
             lease = await _leased(stage, executor)
-            async with await stage.holding(_HOLD_ENDS):
+            async with held(stage, _HOLD_ENDS):
                 await executor.send(reports=[success(lease)])
                 await stage.until_value(
                     _PROJECTED_AND_WAITING,

@@ -12,6 +12,7 @@ from shared.gen.baton.v1 import job_pb2
 from verification.cases.case import Case
 from verification.evidence.ledger import FINISHED, STARTED
 from verification.stage.executors import Executor
+from verification.stage.holds import held
 from verification.stage.redis_contents import RedisContents
 from verification.stage.stage import Stage
 from verification.unmet import require
@@ -88,7 +89,7 @@ async def wiped_while_entries_are_pending(stage: Stage) -> None:
     redis = RedisContents(stage.stack.redis_url)
     used_before = await redis.used_bytes()
     jobs = await _create(stage, stage.scaled(_JOBS // 10, at_least=_JOBS_MIN // 5))
-    async with await stage.holding(_LOCK_QUEUED, stage.run):
+    async with held(stage, _LOCK_QUEUED, stage.run):
         executors = await stage.executors.start_all("a", "b", queues__drill__at_once=_AT_ONCE)
         lives = _lives(stage, executors)
         stage.notes["entries pending"] = await _until_pending(redis)

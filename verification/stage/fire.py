@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from verification.evidence.tables import LABEL
 from verification.stage import freezing
+from verification.stage.database import AWAY
 from verification.stage.executors import Executor
-from verification.stage.stage import AWAY, LOST_AFTER_SECONDS, Stage
+from verification.stage.redis_contents import RedisContents
+from verification.stage.stage import LOST_AFTER_SECONDS, Stage
 
 SERVICES = ("api", "worker", "postgres", "valkey")
 WAIT_SECONDS = (2.0, 3.0)
@@ -41,11 +41,11 @@ class Fire:
     """Burns on one stage; in each round everything that is in its list happens once.
 
     Attributes:
-        executors: Kept alive; their turns go round.
         done: How often each thing was done.
     """
 
     def __init__(self, stage: Stage, executors: Sequence[Executor]) -> None:
+        """Take executors that are kept alive; their turns go round."""
         self.done = Counter[str]()
         self._stage = stage
         self._executors = executors
@@ -125,8 +125,7 @@ class Fire:
 
     async def _wipe(self) -> None:
         with suppress(RedisError, OSError):
-            async with _connected(self._stage.stack.redis_url) as redis:
-                await redis.flushall()
+            await RedisContents(self._stage.stack.redis_url, _QUERY_SECONDS).wipe()
             self._stage.history.fault("valkey", "wiped")
             self.done["wiped"] += 1
 
@@ -139,7 +138,7 @@ class Fire:
         try:
             async with asyncio.timeout(_QUERY_SECONDS):
                 most = await self._stage.value(_MOST_LOSSES, self._stage.run)
-        except (TimeoutError, *AWAY):
+        except AWAY:
             return False
         return int(most) < LOSSES_SPARED
 
@@ -150,12 +149,3 @@ class Fire:
             lambda: stack.life(name).process_id is not None, seconds=_RESTART_SECONDS, what=f"{name} to run"
         )
         return stack.process_id(name)
-
-
-@asynccontextmanager
-async def _connected(redis_url: str) -> AsyncIterator[Any]:
-    redis = Redis.from_url(redis_url, socket_timeout=_QUERY_SECONDS)
-    try:
-        yield redis
-    finally:
-        await redis.aclose()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from verification.stage.database import connected
 from verification.stage.stage import Stage
 
 _WAIT_SECONDS = 30.0
@@ -47,5 +48,7 @@ async def held(stage: Stage, query: str, *arguments: Any) -> AsyncIterator[Hold]
         query: Inserts rows that the engine is to wait for, or locks them.
     """
     mark = f"/* {uuid4().hex} */"
-    async with await stage.holding(f"{mark} {query}", *arguments):
+    async with connected(stage.stack.database_url) as connection:
+        await connection.transaction().start()
+        await connection.fetch(f"{mark} {query}", *arguments)
         yield Hold(stage, mark)

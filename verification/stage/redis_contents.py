@@ -1,4 +1,4 @@
-"""What is in Redis, and how it loses all of it."""
+"""What is in Redis, how it loses it, and what else a crash may do to it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ _SCAN_COUNT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RedisContents:
-    """Of the server at an address; each question has its own connection, as the server comes and goes."""
+    """Of the server at an address; each question has its own connection, as the server comes and goes.
+
+    Attributes:
+        timeout_seconds: How long an answer may take; None for as long as it does.
+    """
 
     redis_url: str
+    timeout_seconds: float | None = None
 
     async def wipe(self) -> None:
         """Remove every key, of streams, groups and all else."""
@@ -34,6 +39,19 @@ class RedisContents:
         async with self._connected() as redis:
             return sum([group["pending"] for _, group in await _groups(redis)])
 
+    async def append_again(self) -> None:
+        """Append every entry a second time, as a dispatcher does that died before its commit."""
+        async with self._connected() as redis:
+            for key, _ in await _groups(redis):
+                for _, fields in await redis.xrange(key):
+                    await redis.xadd(key, fields)
+
+    async def forget_entries(self) -> int:
+        """Drop all entries and keep the streams, as a restart without the last writes does; tell how many."""
+        async with self._connected() as redis:
+            groups = await _groups(redis)
+            return sum([await redis.xtrim(key, maxlen=0, approximate=False) for key, _ in groups])
+
     async def used_bytes(self) -> int:
         """Its memory, without what the allocator keeps for later."""
         async with self._connected() as redis:
@@ -41,7 +59,7 @@ class RedisContents:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[Any]:
-        redis = Redis.from_url(self.redis_url)
+        redis = Redis.from_url(self.redis_url, socket_timeout=self.timeout_seconds)
         try:
             yield redis
         finally:

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from verification.evidence.history import History
 from verification.evidence.samples import Sample, Samples, Search
+from verification.stage.database import AWAY, connected
 from verification.stage.stack import Stack
 
 INTERVAL_SECONDS = 2.0
@@ -26,7 +26,6 @@ _ENTRIES_MAX = 200
 _SHOWN_CHARACTERS = 200
 _TOKEN = re.compile(r"\b\d+\.[A-Za-z0-9_-]{16,}")
 """What may be a lease's token."""
-_AWAY = (OSError, TimeoutError, RedisError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 _OUTBOX = """
 select count(*) filter (where event_type = 'job.dispatch') as waiting,
@@ -51,7 +50,7 @@ async def sampled(stack: Stack, history: History, secret: str) -> AsyncIterator[
 async def look(stack: Stack, history: History, secret: str, samples: Samples) -> None:
     """Look once; what is away is passed over."""
     redis = Redis.from_url(stack.redis_url)
-    with suppress(*_AWAY):
+    with suppress(RedisError, *AWAY):
         async with asyncio.timeout(_LOOK_SECONDS_MAX):
             waiting = await _outbox(stack, secret, samples)
             await _redis(redis, waiting, history, secret, samples)
@@ -101,12 +100,8 @@ async def _redis(redis: Any, waiting: int, history: History, secret: str, sample
 
 async def _outbox(stack: Stack, secret: str, samples: Samples) -> int:
     """Search the outbox, and return how many attempts wait there."""
-    connection = await asyncpg.connect(stack.database_url, ssl=False)
-    try:
+    async with connected(stack.database_url) as connection:
         row = await connection.fetchrow(_OUTBOX, secret)
-    finally:
-        with suppress(*_AWAY):  # it may be broken, and that must not hide what came before
-            await connection.close()
     samples.searches.append(Search("the outbox", row["found"] or ()))
     return int(row["waiting"])
 

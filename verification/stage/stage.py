@@ -6,13 +6,11 @@ import asyncio
 import random
 import signal
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
-
-import asyncpg
 
 from verification.evidence.history import History
 from verification.evidence.ledger import Ledger
@@ -21,6 +19,7 @@ from verification.evidence.tables import LABEL
 from verification.peers.control import Control, calling
 from verification.peers.executor import ScriptedExecutor
 from verification.stage import tokens
+from verification.stage.database import AWAY, connected
 from verification.stage.executors import Executors, executors_of
 from verification.stage.sampling import sampled
 from verification.stage.stack import SHORT_TIMES, Life, Stack, clean_environment
@@ -41,8 +40,6 @@ _EVERYONE = "local"
 """Whoever calls a stack that asks for no tokens."""
 
 _POLL_SECONDS = 0.1
-AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
-"""What a question to the database raises while it is away."""
 
 T = TypeVar("T")
 
@@ -157,12 +154,8 @@ class Stage:
 
     async def value(self, query: str, *arguments: Any) -> Any:
         """Ask the database for one value."""
-        connection = await asyncpg.connect(self.stack.database_url, ssl=False)
-        try:
+        async with connected(self.stack.database_url) as connection:
             return await connection.fetchval(query, *arguments)
-        finally:
-            with suppress(*AWAY):  # it may be broken, and that must not hide a cancel
-                await connection.close()
 
     async def until_value(
         self, query: str, *arguments: Any, holds: Callable[[Any], bool], seconds: float, what: str
@@ -187,14 +180,6 @@ class Stage:
                     return found
             await asyncio.sleep(_POLL_SECONDS)
         raise Unmet(f"waited {seconds:.0f} s in vain for {what}; the last answer was {found}")
-
-    async def holding(self, query: str, *arguments: Any) -> AbstractAsyncContextManager[None]:
-        """Run a query that locks rows, and keep the locks until the end of the block that is returned."""
-        connection = await asyncpg.connect(self.stack.database_url, ssl=False)
-        transaction = connection.transaction()
-        await transaction.start()
-        await connection.fetch(query, *arguments)
-        return _ended_with_block(connection)
 
     async def until(self, condition: Callable[[], object], *, seconds: float, what: str) -> None:
         """Wait for what no event tells of, for example an entry in the ledger.
@@ -231,14 +216,6 @@ class Stage:
         await self.until_value(
             _OPEN_JOBS, self.run, holds=lambda count: count == 0, seconds=seconds, what="every job to end"
         )
-
-
-@asynccontextmanager
-async def _ended_with_block(connection: Any) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        await connection.close()
 
 
 @asynccontextmanager
