@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from shared.gen.baton.v1 import job_pb2
 from verification.cases import views
@@ -17,6 +20,7 @@ from verification.unmet import require
 _START_SECONDS = 30.0
 _LONG_SECONDS = 60.0
 _SHORT_SECONDS = 5.0
+_NOT_SOON = timedelta(minutes=10)
 _BACK_SOON: Mapping[str, Any] = MappingProxyType({"reconnect_seconds_max": 0.5})
 """The grace period begins again when the service is back; with a tenth of it, so must all else be shorter."""
 
@@ -44,7 +48,7 @@ async def of_the_worker(stage: Stage) -> None:
 async def of_the_api(stage: Stage) -> None:
     """A cancel that finds the API down is repeated until it is acknowledged, and then holds."""
     await stage.executors.start("a", queues__drill__at_once=1)
-    running, queued = await _started(stage, _LONG_SECONDS), await stage.control.create(stage.work())
+    running, queued = await _started(stage, _LONG_SECONDS), await _not_yet_due(stage)
     with stage.held_down("api"):
         asked = [asyncio.create_task(stage.control.cancel(job_id)) for job_id in (running[0], queued.job_id)]
         await stage.until(lambda: _refusals(stage) >= len(asked), seconds=30, what="calls to be refused")
@@ -77,6 +81,13 @@ async def _started(stage: Stage, *durations: float) -> list[str]:
     for job in jobs:
         await _runs(stage, job.job_id)
     return [each.job_id for each in jobs]
+
+
+async def _not_yet_due(stage: Stage) -> job_pb2.Job:
+    """Create a job that stays queued, also when the other one's end leaves its executor free."""
+    run_time = Timestamp()
+    run_time.FromDatetime(datetime.now(UTC) + _NOT_SOON)
+    return await stage.control.create(stage.work(), run_time=run_time)
 
 
 async def _runs(stage: Stage, job_id: str) -> None:
