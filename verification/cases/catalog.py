@@ -13,6 +13,7 @@ from verification.cases import (
     redis_wiped,
     rolling_stop,
     streamed_output,
+    times,
     zombie,
 )
 from verification.cases.case import Case
@@ -29,4 +30,5 @@ CASES: tuple[Case, ...] = (
     delivery.CASE,
     streamed_output.CASE,
     everything.CASE,
+    times.CASE,
 )

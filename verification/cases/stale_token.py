@@ -85,19 +85,39 @@ async def of_ones_own_is_refused(stage: Stage) -> None:
         await require_won(stage, job.job_id)
 
 
+async def speaks_for_nobody_else(stage: Stage) -> None:
+    """Heartbeats under a stale token, and for another job, keep no lease of an executor that is silent."""
+    async with stage.scripted("twin") as a, stage.scripted("twin") as b:
+        job = await stage.control.create()
+        stale = await _lost_lease(stage, a, job.job_id)
+        await b.hello(credits=1)
+        silent = await b.lease()
+        await b.beat(heartbeat(silent))
+        await a.credit(1)
+        await stage.control.create()
+        own = (await a.leases_when(2))[1]
+        async with a.beating(own), a.beating(stale):
+            await _until_lost(stage, job.job_id, silent.attempt)
+        _require_outcome(await a.succeed(own), pb.REPORT_OUTCOME_ACCEPTED)
+
+
 async def _lost_lease(stage: Stage, executor: ScriptedExecutor, job_id: str) -> pb.Lease:
     """Take a job, accept its lease, and be silent until it is lost."""
     await executor.hello(credits=1)
     lease = await executor.lease()
     await executor.beat(heartbeat(lease, progress=10))
+    await _until_lost(stage, job_id, 1)
+    return lease
+
+
+async def _until_lost(stage: Stage, job_id: str, attempt: int) -> None:
     await stage.until_value(
-        "select outcome from attempts where job_id = $1 and attempt = 1",
-        job_id,
+        "select outcome from attempts where job_id = $1 and attempt = $2",
+        *(job_id, attempt),
         holds=lambda outcome: outcome == "lost",
         seconds=TAKE_OVER_SECONDS,
         what="the silent executor's lease to be lost",
     )
-    return lease
 
 
 async def _require_refused(stage: Stage, executor: ScriptedExecutor, stale: pb.Lease) -> None:

@@ -107,5 +107,6 @@ CASE = Case(
         twins_are_told_apart,
         stale_token.stores_nothing,
         stale_token.of_ones_own_is_refused,
+        stale_token.speaks_for_nobody_else,
     ),
 )
