@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from verification.conformance.executors.running import command_of, run_checks
+from verification.conformance.executors.running import run_checks
+from verification.conformance.executors.tested import Command
 from verification.conformance.services.running import check_target
 from verification.outcomes import Outcome
 from verification.stage import stack
+from verification.stage.processes import EXECUTOR
 
 _CALLER = "verify"
-_EXECUTOR = (sys.executable, "-m", "shared.command.main", "executor", "--job-type", "synthetic")
 
 
 async def check_shipped(directory: Path) -> AsyncIterator[Outcome]:
@@ -29,5 +28,5 @@ async def check_shipped(directory: Path) -> AsyncIterator[Outcome]:
         token = running.token(_CALLER)
         async for each in check_target(running.control, running.execution, token=token, directory=place):
             yield each
-    async for each in run_checks(command_of(shlex.join(_EXECUTOR)), directory / "executors"):
+    async for each in run_checks(Command(EXECUTOR), directory / "executors"):
         yield each

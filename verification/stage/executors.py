@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from shared.command.launcher import launched
 from verification.evidence.history import History
 from verification.stage import freezing
+from verification.stage.processes import EXECUTOR, started
 from verification.unmet import Unmet
 
 READY_SECONDS_MAX = 60.0
@@ -96,8 +95,7 @@ class Executor:
 
     def handler_process_ids(self) -> Sequence[int]:
         """The processes below its keeper."""
-        children = Path(f"/proc/{self.process_id}/task/{self.process_id}/children").read_text()
-        return [int(child) for child in children.split()]
+        return freezing.children(self.process_id)
 
     def pause(self) -> None:
         """Stop it with all its handlers, as a machine that hangs."""
@@ -147,16 +145,8 @@ class Executor:
     async def _spawn(self) -> None:
         self._ready_file.unlink(missing_ok=True)
         self.lives += 1
-        with self._log_file.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *launched(
-                    [sys.executable, "-m", "shared.command.main", "executor", "--job-type", "synthetic"]
-                ),
-                env={**self._environment, "BATON_READY_FILE": str(self._ready_file)},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        environment = {**self._environment, "BATON_READY_FILE": str(self._ready_file)}
+        self._process = await started(EXECUTOR, environment=environment, log_file=self._log_file)
 
     async def _keep_alive(self) -> None:
         while self._kept_alive:

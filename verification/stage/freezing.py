@@ -17,9 +17,13 @@ def freeze(process_id: int) -> Sequence[int]:
         each = waiting.pop()
         os.kill(each, signal.SIGSTOP)
         stopped.append(each)
-        children = Path(f"/proc/{each}/task/{each}/children").read_text()
-        waiting += map(int, children.split())
+        waiting += children(each)
     return stopped
+
+
+def children(process_id: int) -> Sequence[int]:
+    """The processes that a process has started itself, and that still run."""
+    return [int(each) for each in Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()]
 
 
 def thaw(stopped: Sequence[int]) -> None:

@@ -7,13 +7,12 @@ times in a minute or two.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 from shared.command.data_directory import LOOPBACK, free_port
-from shared.command.launcher import launched
 from shared.command.process_spec import accepts_connections
+from verification.stage.processes import BATON, started
 from verification.stage.stack import clean_environment
 from verification.stage.stage import Stage
 from verification.unmet import Unmet
@@ -52,14 +51,9 @@ class SpareService:
         Raises:
             Unmet: It does not, or has ended.
         """
-        with self._log_file.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *launched([sys.executable, "-m", "shared.command.main", self._command]),
-                env=self._environment(),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        self._process = await started(
+            [*BATON, self._command], environment=self._environment(), log_file=self._log_file
+        )
         listens = accepts_connections(LOOPBACK, self._port)
         try:
             async with asyncio.timeout(READY_SECONDS_MAX):

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -21,6 +20,7 @@ from shared.command.embedded_postgres import DATABASE, SUPERUSER
 from shared.command.launcher import launched
 from verification.stage import tokens
 from verification.stage.freezing import frozen_alone
+from verification.stage.processes import BATON
 from verification.unmet import Unmet
 
 START_SECONDS_MAX = 90.0
@@ -212,7 +212,7 @@ def running(
     process = subprocess.Popen(
         launched(  # so that it ends with this process, however that ends
             [
-                *(sys.executable, "-m", "shared.command.main", "dev", "--data-dir", str(directory)),
+                *(*BATON, "dev", "--data-dir", str(directory)),
                 *("--executors", str(executors), "--control-port", "0", "--execution-port", "0"),
             ]
         ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shlex
 import shutil
-import sys
 import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from verification.conformance.executors.catalog import CHECKS
 from verification.conformance.executors.check import Check, Feature
 from verification.conformance.executors.tested import Command
 from verification.outcomes import Outcome
+from verification.stage.processes import EXECUTOR
 from verification.unmet import Unmet
 
 GROUP = "executors"
@@ -27,7 +27,7 @@ _FAILURES = (AssertionError, TimeoutError, OSError, grpc.aio.AioRpcError, grpc.a
 _NO_START = "the executor does not start, as told above"
 
 BUILT_IN = Command(
-    (sys.executable, "-m", "shared.command.main", "executor", "--job-type", "synthetic"),
+    EXECUTOR,
     {"BATON_PROGRESS_SECONDS": "0.1", "BATON_GRACE_SECONDS": "1", "BATON_RECONNECT_SECONDS_MAX": "0.3"},
 )
 """`baton executor`, with times as short as somebody waits for; all checks apply."""

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from shared.command.launcher import launched
 from verification.peers.service import ScriptedService, scripted_service
+from verification.stage import processes
 from verification.unmet import Unmet
 
 _LOG_LINES = 5
@@ -77,15 +77,10 @@ class Tested:
 async def started(command: Command, log_file: Path) -> AsyncIterator[Tested]:
     """Start it against a service on a port of its own; both end with the block."""
     async with scripted_service() as service:
-        with log_file.open("wb") as log:
-            process = await asyncio.create_subprocess_exec(
-                *launched(command.argv),  # so that it ends with this process, however that ends
-                env={**os.environ, **command.environment, "BATON_EXECUTION_ADDRESS": service.address},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        environment = {**os.environ, **command.environment, "BATON_EXECUTION_ADDRESS": service.address}
+        process = await processes.started(
+            command.argv, environment=environment, log_file=log_file, own_session=True
+        )
         tested = Tested(process, service, log_file)
         try:
             yield tested
