@@ -18,7 +18,8 @@ SECRET = f"secret-{uuid4().hex}"
 TOKEN = "3.a_token-of-a-lease-that-was"
 LEASE_STREAM = "baton:lease:{drill}:synthetic:1.1:2"
 _EVENT = """
-insert into outbox (event_type, aggregate_type, aggregate_id, dedupe_key, payload, create_time, available_time)
+insert into outbox
+    (event_type, aggregate_type, aggregate_id, dedupe_key, payload, create_time, available_time)
 values ('job.failed', 'job', $1, 'job.failed:x', jsonb_build_object('note', $2::text), now(), now())
 """
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from tests.support.executors import an_executor_process
+from verification.peers.executor import ref
 from verification.peers.service import (
     LIMIT_SECONDS,
     ScriptedSession,
     a_lease,
-    ref,
     scripted_service,
     until,
 )

@@ -12,7 +12,8 @@ from shared.catalog.json_text import content_hash, parse
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.runtime.faults import StartupFault
 from tests.support.executors import an_executor
-from verification.peers.service import LIMIT_SECONDS, a_lease, ref, scripted_service, until
+from verification.peers.executor import ref
+from verification.peers.service import LIMIT_SECONDS, a_lease, scripted_service, until
 
 DRILLS = {"job_modules": ("tests.support.drill_jobs",), "serve_job_types": ("async_drill", "plain_drill")}
 

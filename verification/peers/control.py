@@ -33,8 +33,6 @@ _AGAIN_SECONDS = 0.2
 _STATUS_DETAILS = "grpc-status-details-bin"
 _AWAY = frozenset({"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"})
 
-ENDED = frozenset({job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_FAILED, job_pb2.JOB_STATE_CANCELLED})
-
 
 class Refused(Exception):
     """The service answered with an error.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Self
@@ -111,11 +112,21 @@ class ScriptedExecutor:
         await self.send(credits=[pb.Credit(queue=queue, count=count)])
 
     async def report(self, *reports: pb.Report) -> list[pb.ReportAnswer]:
-        """Send reports in one frame and wait for their answers, in the order of the reports."""
-        before = len(self.answers)
+        """Send reports in one frame and wait for their answers, in the order of the reports.
+
+        Answers to reports about the same lease are taken in the order in which they come.
+        """
+        before = {each.lease.token: len(self.answers_of(each.lease)) for each in reports}
+        due = Counter(before) + Counter(each.lease.token for each in reports)
         await self.send(reports=reports)
-        await self.until(lambda: len(self.answers) >= before + len(reports))
-        return self.answers[before:]
+        await self.until(
+            lambda: all(len(self.answers_of(each.lease)) >= due[each.lease.token] for each in reports)
+        )
+        answers = {
+            each.lease.token: iter(self.answers_of(each.lease)[before[each.lease.token] :])
+            for each in reports
+        }
+        return [next(answers[each.lease.token]) for each in reports]
 
     @asynccontextmanager
     async def beating(self, lease: pb.Lease, *, seconds: float = 0.5) -> AsyncIterator[None]:
@@ -143,7 +154,7 @@ class ScriptedExecutor:
         (answer,) = await self.report(success(lease, document, **fields))
         return answer
 
-    async def fail(self, lease: pb.Lease, code: str, **fields: Any) -> pb.ReportAnswer:
+    async def fail(self, lease: pb.Lease, code: str = "PROVIDER_TIMEOUT", **fields: Any) -> pb.ReportAnswer:
         (answer,) = await self.report(failure(lease, code, **fields))
         return answer
 
@@ -175,6 +186,9 @@ class ScriptedExecutor:
         """Wait until what was received fulfils a condition."""
         async with asyncio.timeout(LIMIT_SECONDS), self._changed:
             await self._changed.wait_for(condition)
+
+    def answers_of(self, lease: pb.LeaseRef) -> list[pb.ReportAnswer]:
+        return [each for each in self.answers if each.lease.token == lease.token]
 
     @property
     def leases(self) -> list[pb.Lease]:

@@ -15,6 +15,7 @@ import grpc
 
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import execution_service_pb2_grpc as pb_grpc
+from verification.peers.executor import ref
 
 LIMIT_SECONDS = 20.0
 """Longer than anything that a check waits for, on a machine that is busy with others."""
@@ -44,10 +45,6 @@ def a_lease(job_type: str = "synthetic", given: Any = None, **fields: Any) -> pb
     for name, value in seconds.items():
         getattr(lease, name).FromTimedelta(timedelta(seconds=value))
     return lease
-
-
-def ref(lease: pb.Lease) -> pb.LeaseRef:
-    return pb.LeaseRef(job_id=lease.job_id, token=lease.token)
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -13,7 +13,8 @@ import grpc
 
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from verification.conformance.executors.tested import Command, Tested, started
-from verification.peers.service import ScriptedSession, a_lease, ref
+from verification.peers.executor import ref
+from verification.peers.service import ScriptedSession, a_lease
 from verification.unmet import Unmet, require
 
 START_SECONDS_MAX = 30.0
@@ -24,6 +25,14 @@ INTERVAL_SECONDS = 1.0
 GRACE_SECONDS = 1.0
 STOP_SECONDS_MAX = 40.0
 QUEUE = "drill"
+
+_TIMES = {
+    "grace": GRACE_SECONDS,
+    "heartbeat_interval": INTERVAL_SECONDS,
+    "lease_duration": 3 * INTERVAL_SECONDS,
+    "time_left": 60.0,
+}
+_LEASE_FIELDS = {each.name for each in pb.Lease.DESCRIPTOR.fields}
 
 
 class NeverStarted(Unmet):
@@ -241,15 +250,6 @@ def a_synthetic(**given: Any) -> pb.Lease:
     """Make a lease of a synthetic job; fields of the lease may stand among those of its input."""
     fields = {name: given.pop(name) for name in given.keys() & _LEASE_FIELDS}
     return a_lease(given=given, **{**_TIMES, **fields})
-
-
-_TIMES = {
-    "grace": GRACE_SECONDS,
-    "heartbeat_interval": INTERVAL_SECONDS,
-    "lease_duration": 3 * INTERVAL_SECONDS,
-    "time_left": 60.0,
-}
-_LEASE_FIELDS = {each.name for each in pb.Lease.DESCRIPTOR.fields}
 
 
 def described(report: pb.Report) -> str:

@@ -16,23 +16,19 @@ class Feature(StrEnum):
     """What an executor may lack, or its `synthetic`."""
 
     PROGRESS = "progress"
+    """It is told while a handler works."""
     PIECES = "pieces"
+    """Output is streamed: `pieces`, `piece_characters`."""
     FAILURES = "failures"
+    """Attempts fail as ordered: `fail_attempts`, `fail_code`."""
     SIZES = "sizes"
+    """Outputs are padded: `output_bytes`."""
     DEAFNESS = "deafness"
+    """Handlers that don't stop are killed: `ignore_cancel`."""
     BLOCKING = "blocking"
+    """Handlers may hold the interpreter: `work` is `blocking`."""
     EXITS = "exits"
-
-
-FEATURES: dict[Feature, str] = {
-    Feature.PROGRESS: "progress is told while a handler works",
-    Feature.PIECES: "output is streamed: `pieces`, `piece_characters`",
-    Feature.FAILURES: "attempts fail as ordered: `fail_attempts`, `fail_code`",
-    Feature.SIZES: "outputs are padded: `output_bytes`",
-    Feature.DEAFNESS: "handlers that don't stop are killed: `ignore_cancel`",
-    Feature.BLOCKING: "handlers may hold the interpreter: `work` is `blocking`",
-    Feature.EXITS: "a handler's process may die: `exit_attempts`",
-}
+    """A handler's process may die: `exit_attempts`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 from verification.conformance.services.check import Theme
 from verification.conformance.services.refusals import refused
-from verification.conformance.services.session import Session, ref, session, unknown_lease
+from verification.conformance.services.session import Session, session, unknown_lease
 from verification.conformance.services.target import Target
 from verification.peers import executor as peers
+from verification.peers.executor import ref
 from verification.unmet import require
 
 _LOST = pb.REPORT_OUTCOME_LEASE_LOST

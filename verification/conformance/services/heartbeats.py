@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 from verification.conformance.services.check import Theme
-from verification.conformance.services.session import Session, ref, session, unknown_lease
+from verification.conformance.services.session import Session, session, unknown_lease
 from verification.conformance.services.target import NotJudged, Target
-from verification.peers.executor import heartbeat
+from verification.peers.executor import heartbeat, ref
 from verification.unmet import Unmet, require
 
 _LEASE_SECONDS_MAX = 5.0

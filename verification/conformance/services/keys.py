@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from verification.conformance.services.check import Theme
-from verification.conformance.services.refusals import metadata_of, refused
+from verification.conformance.services.refusals import refused
 from verification.conformance.services.target import Target
 from verification.evidence.tables import LABEL
 from verification.peers.control import Refused
@@ -51,7 +51,7 @@ async def another_body_is_refused_and_names_the_job(target: Target) -> None:
         other = target.waiting(idempotency_key=request.idempotency_key, **change)
         call = target.control.call("CreateJob", other)
         error = await refused(call, "IDEMPOTENCY_KEY_REUSED", when=f"another {next(iter(change))}")
-        named = metadata_of(error).get("job_id")
+        named = error.metadata.get("job_id")
         require(named == made.job_id, f"it names {named!r} and not the key's job")
 
 
@@ -92,7 +92,7 @@ async def of_racing_bodies_one_wins(target: Target) -> None:
         require(isinstance(error, Refused), f"a call ended with {error!r}")
         assert isinstance(error, Refused)
         require(error.reason == "IDEMPOTENCY_KEY_REUSED", f"a call was refused with {error}")
-        require({metadata_of(error).get("job_id")} == jobs, "the refusal does not name the job")
+        require({error.metadata.get("job_id")} == jobs, "the refusal does not name the job")
 
 
 THEME = Theme(

@@ -9,10 +9,11 @@ from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2, job_pb2
 from verification.conformance.services.check import Theme
 from verification.conformance.services.refusals import fields_of
-from verification.conformance.services.session import Session, ended_as_invalid, ref, session
+from verification.conformance.services.session import Session, ended_as_invalid, session
 from verification.conformance.services.target import NotJudged, Target
 from verification.peers import executor as peers
 from verification.peers.control import Refused
+from verification.peers.executor import ref
 from verification.unmet import require
 
 _ACCEPTED = pb.REPORT_OUTCOME_ACCEPTED

@@ -77,12 +77,6 @@ def fields_of(error: Refused) -> Sequence[str]:
     return [] if bad is None else [each.field for each in bad.field_violations]
 
 
-def metadata_of(error: Refused) -> dict[str, str]:
-    """The metadata of `ErrorInfo`; empty without one."""
-    info = detail(error, ErrorInfo)
-    return {} if info is None else dict(info.metadata)
-
-
 def names_precondition(error: Refused) -> bool:
     """Whether `PreconditionFailure` names the reason too."""
     failure = detail(error, PreconditionFailure)

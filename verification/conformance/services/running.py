@@ -14,11 +14,12 @@ from shared.gen.baton.v1 import execution_service_pb2, job_control_pb2
 from verification.conformance.services import check as checks
 from verification.conformance.services.catalog import THEMES
 from verification.conformance.services.check import Check, Theme
-from verification.conformance.services.session import ref, unknown_lease
+from verification.conformance.services.session import unknown_lease
 from verification.conformance.services.target import NotJudged, Target, reaching
 from verification.evidence.history import History
 from verification.outcomes import Outcome
 from verification.peers.control import Refused
+from verification.peers.executor import ref
 
 GROUP = "services"
 CHECK_SECONDS_MAX = 60.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -15,7 +14,7 @@ from verification.conformance.services.refusals import refused
 from verification.conformance.services.target import NotJudged, Target
 from verification.peers import executor as peers
 from verification.peers.control import Refused
-from verification.peers.executor import ScriptedExecutor, ref
+from verification.peers.executor import ScriptedExecutor
 from verification.unmet import Unmet, require
 
 LEASE_SECONDS_MAX = 20.0
@@ -28,10 +27,12 @@ class Session:
 
     Attributes:
         executor: The bare stream.
+        report, succeed, fail: As it does them.
     """
 
     def __init__(self, target: Target, executor: ScriptedExecutor) -> None:
         self.executor = executor
+        self.report, self.succeed, self.fail = executor.report, executor.succeed, executor.fail
         self._target = target
         self._sent_back = set[str]()
 
@@ -76,45 +77,16 @@ class Session:
             raise Unmet(f"{found} of {count} leases came within {LEASE_SECONDS_MAX:.0f} s") from None
         return self.executor.leases
 
-    async def report(self, *reports: pb.Report) -> list[pb.ReportAnswer]:
-        """Send reports in one frame, and wait for their answers, in the order of the reports.
-
-        Answers to reports about the same lease are taken in the order in which they come.
-        """
-        next_one = {each.lease.token: len(self.answers_of(each.lease)) for each in reports}
-        wanted = Counter(each.lease.token for each in reports) + Counter(next_one)
-        await self.executor.send(reports=reports)
-        await self.executor.until(lambda: all(self._count(each) >= wanted[each] for each in wanted))
-        answers = []
-        for each in reports:
-            answers.append(self.answers_of(each.lease)[next_one[each.lease.token]])
-            next_one[each.lease.token] += 1
-        return answers
-
-    async def succeed(self, lease: pb.Lease, document: Any = None, **fields: Any) -> pb.ReportAnswer:
-        (answer,) = await self.report(peers.success(lease, document, **fields))
-        return answer
-
-    async def fail(self, lease: pb.Lease, code: str = "PROVIDER_TIMEOUT", **fields: Any) -> pb.ReportAnswer:
-        (answer,) = await self.report(peers.failure(lease, code, **fields))
-        return answer
-
     async def beat(self, number: int, *leases: pb.Lease, **fields: Any) -> None:
         """Send a heartbeat for each lease, and wait until they are durable."""
         beats = [peers.heartbeat(each, **fields) for each in leases]
         await self.executor.send(heartbeats=beats, heartbeat_number=number)
         await self.executor.until(lambda: self.executor.heartbeats_recorded >= number)
 
-    def answers_of(self, lease: pb.LeaseRef) -> Sequence[pb.ReportAnswer]:
-        return [each for each in self.executor.answers if each.lease.token == lease.token]
-
     @property
     def _own_leases(self) -> Sequence[pb.Lease]:
         """Without those that went back at once."""
         return [each for each in self.executor.leases if each.token not in self._sent_back]
-
-    def _count(self, token: str) -> int:
-        return sum(each.lease.token == token for each in self.executor.answers)
 
     def _found(self, job_id: str, attempt: int) -> pb.Lease | None:
         wanted = (each for each in self.executor.leases if each.job_id == job_id and each.attempt == attempt)
@@ -182,6 +154,3 @@ async def _raised(executor: ScriptedExecutor) -> None:
 def unknown_lease() -> pb.Lease:
     """A lease that never was."""
     return pb.Lease(job_id="00000000-0000-4000-8000-000000000000", token="1.never-was-a-lease", attempt=1)
-
-
-__all__ = ["Session", "connected", "ended_as_invalid", "ref", "session", "unknown_lease"]

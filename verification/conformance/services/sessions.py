@@ -9,10 +9,10 @@ import grpc
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 from verification.conformance.services.check import Theme
-from verification.conformance.services.session import connected, ended_as_invalid, ref, session, unknown_lease
+from verification.conformance.services.session import connected, ended_as_invalid, session, unknown_lease
 from verification.conformance.services.target import Target
 from verification.peers import executor as peers
-from verification.peers.executor import SYNTHETIC
+from verification.peers.executor import SYNTHETIC, ref
 from verification.unmet import require
 
 _GIVEN_BACK = job_pb2.ATTEMPT_OUTCOME_GIVEN_BACK
@@ -174,7 +174,7 @@ async def reports_beside_a_goodbye_are_answered(target: Target) -> None:
         await it.executor.send(reports=[peers.success(lease)], goodbye=pb.Goodbye())
         await it.executor.half_close()
         await it.executor.until_over()
-        outcomes = [each.outcome for each in it.answers_of(ref(lease))]
+        outcomes = [each.outcome for each in it.executor.answers_of(ref(lease))]
         require(outcomes == [pb.REPORT_OUTCOME_ACCEPTED], f"the answers are {outcomes}")
 
 

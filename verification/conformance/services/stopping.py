@@ -8,9 +8,10 @@ from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2, job_pb2
 from verification.conformance.services.check import Theme
 from verification.conformance.services.refusals import names_precondition, refused
-from verification.conformance.services.session import Session, ref, session
+from verification.conformance.services.session import Session, session
 from verification.conformance.services.target import NotJudged, Target
 from verification.peers import executor as peers
+from verification.peers.executor import ref
 from verification.unmet import require
 
 _CANCELLED = job_pb2.JOB_STATE_CANCELLED

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from verification.conformance.executors.bench import Bench
 from verification.conformance.executors.check import Check, Feature
-from verification.peers.service import ScriptedSession, ref
+from verification.peers.executor import ref
+from verification.peers.service import ScriptedSession
 from verification.unmet import require
 
 _PIECES = 300

@@ -7,7 +7,8 @@ from google.protobuf.duration_pb2 import Duration
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from verification.conformance.executors.bench import QUEUE, Bench, is_named, names
 from verification.conformance.executors.check import Check
-from verification.peers.service import ScriptedSession, ref
+from verification.peers.executor import ref
+from verification.peers.service import ScriptedSession
 from verification.unmet import require
 
 _DRAIN_SECONDS = 20
