@@ -8,6 +8,7 @@ from verification.cases import (
     delivery,
     everything,
     idempotency,
+    last_words,
     poison,
     projection,
     redis_wiped,
@@ -31,4 +32,5 @@ CASES: tuple[Case, ...] = (
     streamed_output.CASE,
     everything.CASE,
     times.CASE,
+    last_words.CASE,
 )

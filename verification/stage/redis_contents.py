@@ -10,6 +10,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 _STREAM_KEYS = "baton:*"
+_EVENTS = "baton:events"
 _SCAN_COUNT = 1_000
 
 
@@ -51,6 +52,11 @@ class RedisContents:
         async with self._connected() as redis:
             groups = await _groups(redis)
             return sum([await redis.xtrim(key, maxlen=0, approximate=False) for key, _ in groups])
+
+    async def told(self) -> list[str]:
+        """The dedupe keys in the copy of events that other services read, first to last."""
+        async with self._connected() as redis:
+            return [fields[b"dedupe_key"].decode() for _, fields in await redis.xrange(_EVENTS)]
 
     async def used_bytes(self) -> int:
         """Its memory, without what the allocator keeps for later."""
