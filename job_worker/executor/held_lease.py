@@ -47,6 +47,7 @@ class HeldLease:
         end_time: When the handler's time is up, by the event loop's clock.
         link: The process that it is inside; None before and after.
         stop: Why its handler was told to stop, if it was.
+        cancelled: Whether the service pushed a cancel; each session hears that it was seen.
         report: Its end, sent again until it is answered.
         pieces: Those that the service has not stored yet.
         alarm: Ends the handler's time, and after that its grace.
@@ -59,6 +60,7 @@ class HeldLease:
     document: bytes = b""
     link: Link | None = None
     stop: StopReason | None = None
+    cancelled: bool = False
     report: Report | None = None
     progress: tuple[int, str] | None = None
     pieces: deque[OutputPiece] = field(default_factory=deque)

@@ -84,6 +84,8 @@ class Keeper:
             self._lose(ref)
         self._outgoing.begin(frame_bytes_max=welcome.frame_bytes_max)
         for held in self._book:
+            if held.cancelled:
+                self._outgoing.cancel_seen(held.ref)
             for piece in held.pieces:
                 self._outgoing.piece(piece)
             if held.report is not None:
@@ -201,6 +203,7 @@ class Keeper:
     def _cancel(self, ref: LeaseRef) -> None:
         self._outgoing.cancel_seen(ref)
         if (held := self._book.get(ref)) is not None:
+            held.cancelled = True
             self._stop(held, StopReason.CANCEL)
 
     def _stop(self, held: HeldLease, reason: StopReason) -> None:

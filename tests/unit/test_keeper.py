@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -16,7 +18,7 @@ from job_worker.executor.outgoing import Outgoing
 from job_worker.executor.snapshots import Snapshots
 from shared.domain.identity import QueueName
 from shared.gen.baton.internal.v1.handler_pipe_pb2 import Setup
-from shared.gen.baton.v1.execution_service_pb2 import Lease, LeaseRef, OpenSessionResponse
+from shared.gen.baton.v1.execution_service_pb2 import Lease, LeaseRef, OpenSessionResponse, Welcome
 from shared.gen.baton.v1.execution_service_pb2_grpc import ExecutionServiceStub
 from tests.support.manual_clock import ManualClock
 
@@ -53,8 +55,8 @@ class OneProcess(HandlerPool):
         self.process.inside[held.number] = held
 
 
-@pytest.mark.parametrize("first", [StopReason.CANCEL, StopReason.DRAINING])
-async def test_a_handler_that_is_stopping_gets_no_new_grace_when_its_lease_is_lost(first: StopReason) -> None:
+@asynccontextmanager
+async def a_keeper() -> AsyncIterator[tuple[Keeper, OneProcess, Outgoing]]:
     book, outgoing, pool = LeaseBook({QueueName("drill"): 1}), Outgoing(), OneProcess()
     async with grpc.aio.insecure_channel("nowhere") as channel:
         keeper = Keeper(
@@ -65,6 +67,12 @@ async def test_a_handler_that_is_stopping_gets_no_new_grace_when_its_lease_is_lo
             snapshots=Snapshots(ExecutionServiceStub(channel), ()),
             versions={"synthetic": (0, 0)},
         )
+        yield keeper, pool, outgoing
+
+
+@pytest.mark.parametrize("first", [StopReason.CANCEL, StopReason.DRAINING])
+async def test_a_handler_that_is_stopping_gets_no_new_grace_when_its_lease_is_lost(first: StopReason) -> None:
+    async with a_keeper() as (keeper, pool, _):
         keeper.receive(OpenSessionResponse(leases=[LEASE]))
         (held,) = pool.process.inside.values()
         if first is StopReason.CANCEL:
@@ -78,3 +86,14 @@ async def test_a_handler_that_is_stopping_gets_no_new_grace_when_its_lease_is_lo
 
         assert (held.stop, pool.process.stops, held.alarm.when()) == (StopReason.LOST, 1, due)
         held.set_alarm(None)
+
+
+async def test_a_new_session_hears_of_a_cancel_that_the_last_one_may_not_have_recorded() -> None:
+    async with a_keeper() as (keeper, pool, outgoing):
+        keeper.receive(OpenSessionResponse(leases=[LEASE], cancels=[REF]))
+
+        keeper.connected(Welcome(kept=[REF], frame_bytes_max=1 << 20))
+
+        assert list((await outgoing.next_frame()).cancels_seen) == [REF]
+        for held in pool.process.inside.values():
+            held.set_alarm(None)
