@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from redis.exceptions import RedisError
 
 from shared.gen.baton.v1 import job_pb2
 from verification.cases import views
@@ -10,7 +14,7 @@ from verification.cases.case import Case
 from verification.peers.executor import heartbeat, success
 from verification.stage.redis_contents import RedisContents
 from verification.stage.stage import Stage
-from verification.unmet import require
+from verification.unmet import Unmet, require
 
 _CRASHES = 20
 _JOBS_PER_CRASH = 8
@@ -18,6 +22,8 @@ _TOLD_JOBS = 4
 _AWAY_SECONDS = 3.0
 """Long enough for every service to notice that Redis is away, several times."""
 _BACK_SECONDS = 30.0
+_ANSWER_SECONDS = 5.0
+_POLL_SECONDS = 0.1
 _UNTOLD = """
 select count(*) from outbox where aggregate_id = any($1::uuid[]) and state = 'pending'
 """
@@ -50,11 +56,22 @@ async def others_are_told_after_an_outage(stage: Stage) -> None:
     await stage.until_value(
         _UNTOLD, jobs, holds=lambda count: count == 0, seconds=_BACK_SECONDS, what="the outbox to be told"
     )
-    told = await RedisContents(stage.stack.redis_url).told()
+    told = await _told(stage)
     untold = [each for each in jobs if f"job.succeeded:{each}:1" not in told]
     require(
         not untold, f"the ends of {len(untold)} of {len(jobs)} jobs count as told, and nobody can read them"
     )
+
+
+async def _told(stage: Stage) -> Sequence[str]:
+    """What others can read, once Redis answers again."""
+    contents = RedisContents(stage.stack.redis_url, timeout_seconds=_ANSWER_SECONDS)
+    deadline = stage.history.now() + _BACK_SECONDS
+    while stage.history.now() < deadline:
+        with suppress(RedisError):
+            return await contents.told()
+        await asyncio.sleep(_POLL_SECONDS)
+    raise Unmet(f"Redis did not answer within {_BACK_SECONDS:.0f} s of its return")
 
 
 CASE = Case(13, "last words", (answers_outlive_the_database, others_are_told_after_an_outage))
