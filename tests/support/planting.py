@@ -27,7 +27,7 @@ class Fault:
 
     Attributes:
         name: Of the patch.
-        breaks: Names of invariants, of which at least one must be named as broken.
+        breaks: Names of invariants and of parts, of which at least one must be named as broken.
         case: Finds it.
         parts: Of the case; none for all.
     """
@@ -74,5 +74,7 @@ def verified(copy: Path, fault: Fault, *, seed: int) -> dict[str, Any]:
 
 
 def named(report: dict[str, Any]) -> set[str]:
-    """The invariants that a report names as broken."""
-    return {broken["name"] for outcome in report["outcomes"] for broken in outcome["broken_invariants"]}
+    """The invariants, and the parts by themselves, that a report names as broken."""
+    outcomes = report["outcomes"]
+    invariants = {broken["name"] for outcome in outcomes for broken in outcome["broken_invariants"]}
+    return invariants | {outcome["name"] for outcome in outcomes if outcome["failure"]}

@@ -8,6 +8,12 @@ import pytest
 
 from tests.support.planting import PATCHES, Fault, named, plant, verified
 
+SPEAKS = "speaks for nobody else"
+HANGS = "a service that hangs costs no lease"
+IN_TIME = "an attempt ends in time"
+DUE = "nothing begins before it is due"
+TOLD = "others are told after an outage"
+
 FAULTS = (
     Fault("fence_removed", ("own results", "stale reports"), case=1),
     Fault("claim_read_then_write", ("one start", "legal changes"), case=11, parts=("entries twice",)),
@@ -15,6 +21,12 @@ FAULTS = (
     Fault("no_second_dispatch", ("nothing lost",), case=11, parts=("entries lost",)),
     Fault("cleanup_in_finally_only", ("nothing lost",), case=1, parts=("late result is refused",)),
     Fault("cancel_not_checked", ("cancelled for good",), case=4, parts=("results as they are reported",)),
+    Fault("stale_heartbeats_count", (SPEAKS,), case=1, parts=(SPEAKS,)),
+    Fault("own_silence_counts", (HANGS,), case=12, parts=(HANGS,)),
+    Fault("no_time_limit", (IN_TIME,), case=12, parts=(IN_TIME,)),
+    Fault("backoff_ignored", (DUE,), case=12, parts=(DUE,)),
+    Fault("answered_before_durable", ("nothing lost",), case=13, parts=("answers outlive the database",)),
+    Fault("event_dropped", (TOLD,), case=13, parts=(TOLD,)),
 )
 SEEDS = range(1, 11)
 FOUND_MIN = 9
