@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from redis.exceptions import RedisError
-
 from shared.gen.baton.v1 import job_pb2
 from verification.cases import views
 from verification.cases.case import Case
 from verification.peers.executor import heartbeat, success
-from verification.stage.redis_contents import RedisContents
+from verification.stage.redis_contents import REDIS_AWAY, RedisContents
 from verification.stage.stage import Stage
 from verification.unmet import Unmet, require
 
@@ -68,7 +66,7 @@ async def _told(stage: Stage) -> Sequence[str]:
     contents = RedisContents(stage.stack.redis_url, timeout_seconds=_ANSWER_SECONDS)
     deadline = stage.history.now() + _BACK_SECONDS
     while stage.history.now() < deadline:
-        with suppress(RedisError):
+        with suppress(*REDIS_AWAY):
             return await contents.told()
         await asyncio.sleep(_POLL_SECONDS)
     raise Unmet(f"Redis did not answer within {_BACK_SECONDS:.0f} s of its return")

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 _STREAM_KEYS = "baton:*"
 _EVENTS = "baton:events"
+
+REDIS_AWAY = (RedisError, OSError)
+"""What a question to Redis raises while it is away."""
 _SCAN_COUNT = 1_000
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from verification.evidence.history import History
 from verification.evidence.samples import Sample, Samples, Search
 from verification.stage.database import AWAY, connected
+from verification.stage.redis_contents import REDIS_AWAY
 from verification.stage.stack import Stack
 
 INTERVAL_SECONDS = 2.0
@@ -50,7 +50,7 @@ async def sampled(stack: Stack, history: History, secret: str) -> AsyncIterator[
 async def look(stack: Stack, history: History, secret: str, samples: Samples) -> None:
     """Look once; what is away is passed over."""
     redis = Redis.from_url(stack.redis_url)
-    with suppress(RedisError, *AWAY):
+    with suppress(*AWAY, *REDIS_AWAY):
         async with asyncio.timeout(_LOOK_SECONDS_MAX):
             waiting = await _outbox(stack, secret, samples)
             await _redis(redis, waiting, history, secret, samples)
