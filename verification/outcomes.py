@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,16 @@ class Outcome:
     @property
     def passed(self) -> bool:
         return not self.failure and not self.broken
+
+
+def name_of(tried: Callable[..., object]) -> str:
+    """How reports name what was tried."""
+    return tried.__name__.replace("_", " ")
+
+
+def title_of(tried: Callable[..., object]) -> str:
+    """What it shows, in a sentence: the first of its docstring."""
+    return (tried.__doc__ or tried.__name__).strip().splitlines()[0]
 
 
 def as_json(outcomes: Sequence[Outcome], *, seed: int, scale: float) -> Mapping[str, Any]:

@@ -27,7 +27,9 @@ from tests.support.lies import (
     TellsEverythingTwice,
 )
 from tests.support.lying_services import Truth, passing_on
-from verification.conformance.services import (
+from verification.conformance.services.catalog import THEMES
+from verification.conformance.services.check import Check, Theme
+from verification.conformance.services.checks import (
     cancelling,
     errors,
     fencing,
@@ -40,8 +42,6 @@ from verification.conformance.services import (
     stopping,
     watching,
 )
-from verification.conformance.services.catalog import THEMES
-from verification.conformance.services.check import Check, Theme
 from verification.conformance.services.running import check_services
 from verification.conformance.services.target import Target
 from verification.evidence.history import History

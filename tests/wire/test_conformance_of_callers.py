@@ -6,8 +6,8 @@ import jwt
 import pytest
 
 from tests.support.control_service import SECRET, Control
-from verification.conformance.services import cancelling, listing, serving
 from verification.conformance.services.check import Theme
+from verification.conformance.services.checks import cancelling, listing, serving
 from verification.conformance.services.running import OutOfReach, check_services, reach
 
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from verification.outcomes import name_of
 from verification.stage.stage import Stage
 
 Part = Callable[[Stage], Awaitable[None]]
@@ -17,7 +18,7 @@ class Case:
     """One case.
 
     Attributes:
-        number: 1 to 10.
+        number: Of all cases; none has the same.
         name: One or two words.
         parts: Run one after the other.
         settings: `BATON_*` variables of the stack, beside the short times. Neighbours with the same ones
@@ -30,16 +31,6 @@ class Case:
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-def title(part: Part) -> str:
-    """What a part shows, in a sentence."""
-    return (part.__doc__ or part.__name__).strip().splitlines()[0]
-
-
-def name(part: Part) -> str:
-    """A part's name in reports."""
-    return part.__name__.replace("_", " ")
-
-
 def with_parts(case: Case, names: Collection[str] | None) -> Case:
     """The case with the parts of these names only; with all if none are named."""
-    return case if not names else replace(case, parts=[each for each in case.parts if name(each) in names])
+    return case if not names else replace(case, parts=[each for each in case.parts if name_of(each) in names])

@@ -11,13 +11,12 @@ from pathlib import Path
 import asyncpg
 import grpc
 
-from verification.cases import case as cases
 from verification.cases.case import Case, Part
 from verification.evidence import tables
 from verification.evidence.evidence import Evidence
 from verification.invariants.catalog import INVARIANTS
 from verification.invariants.invariant import judge
-from verification.outcomes import Outcome
+from verification.outcomes import Outcome, name_of, title_of
 from verification.peers.control import Refused
 from verification.stage import sampling
 from verification.stage import stack as stacks
@@ -69,8 +68,8 @@ async def _run_part(stack: Stack, case: Case, part: Part, directory: Path, terms
     await asyncio.to_thread(stage.history.write, directory / "history.jsonl")
     return Outcome(
         group=f"case {case.number} {case.name}",
-        name=cases.name(part),
-        title=cases.title(part),
+        name=name_of(part),
+        title=title_of(part),
         seconds=seconds,
         failure=failure,
         judgements=judge(INVARIANTS, evidence),

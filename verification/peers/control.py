@@ -18,9 +18,10 @@ from google.rpc.status_pb2 import Status
 
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2_grpc, job_pb2
-from shared.rpc.channel import call_metadata, channel_options
+from shared.rpc.channel import call_metadata
 from verification.evidence.history import LEFT, OK, Call, History, Told
 from verification.evidence.tables import LABEL
+from verification.peers.channel import channel_to
 from verification.unmet import Unmet
 
 TIMEOUT_SECONDS = 20.0
@@ -28,7 +29,6 @@ TIMEOUT_SECONDS = 20.0
 PATIENCE_SECONDS = 120.0
 """How long a call is repeated while the service is away, and how long a watch is resumed."""
 
-_MESSAGE_BYTES_MAX = 64 << 20
 _AGAIN_SECONDS = 0.2
 _STATUS_DETAILS = "grpc-status-details-bin"
 _AWAY = frozenset({"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"})
@@ -221,14 +221,7 @@ async def calling(
         run: Names the run; all its jobs are labelled with it.
         caller: Stands in the history for who calls; the run's name if it is empty.
     """
-    options = (
-        *channel_options(message_bytes_max=_MESSAGE_BYTES_MAX),
-        ("grpc.initial_reconnect_backoff_ms", 200),
-        ("grpc.min_reconnect_backoff_ms", 200),
-        ("grpc.max_reconnect_backoff_ms", 1_000),
-        ("grpc.use_local_subchannel_pool", 1),
-    )
-    async with grpc.aio.insecure_channel(address, options=options) as channel:
+    async with channel_to(address) as channel:
         yield Control(channel, history, run=run, token=token, caller=caller or run)
 
 

@@ -17,8 +17,9 @@ from google.protobuf.json_format import MessageToDict
 
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import execution_service_pb2_grpc as pb_grpc
-from shared.rpc.channel import call_metadata, channel_options
+from shared.rpc.channel import call_metadata
 from verification.evidence.history import Frame, History
+from verification.peers.channel import channel_to
 
 LIMIT_SECONDS = 10.0
 """The longest wait for anything; a check that gets here has failed."""
@@ -60,8 +61,7 @@ class ScriptedExecutor:
             name: As it tells the service.
             history: Where every frame is written down, if anywhere.
         """
-        options = (*channel_options(message_bytes_max=64 << 20), ("grpc.use_local_subchannel_pool", 1))
-        async with grpc.aio.insecure_channel(address, options=options) as channel:
+        async with channel_to(address) as channel:
             call = pb_grpc.ExecutionServiceStub(channel).OpenSession(metadata=call_metadata(token))
             executor = cls(call, name=name, history=history)
             try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from verification.conformance.executors.bench import Bench
+from verification.outcomes import name_of
 
 Attempt = Callable[[Bench], Awaitable[None]]
 """Raises Unmet if the executor does not do as it must. Its docstring's first line says what it must do."""
@@ -45,8 +46,4 @@ class Check:
 
     @property
     def name(self) -> str:
-        return self.attempt.__name__.replace("_", " ")
-
-    @property
-    def title(self) -> str:
-        return (self.attempt.__doc__ or self.name).strip().splitlines()[0]
+        return name_of(self.attempt)

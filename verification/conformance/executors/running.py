@@ -15,7 +15,7 @@ from verification.conformance.executors.bench import Bench
 from verification.conformance.executors.catalog import CHECKS
 from verification.conformance.executors.check import Check, Feature
 from verification.conformance.executors.tested import Command
-from verification.outcomes import Outcome
+from verification.outcomes import Outcome, title_of
 from verification.stage.processes import EXECUTOR
 from verification.unmet import Unmet
 
@@ -112,5 +112,10 @@ async def _run(check: Check, bench: Bench) -> Outcome:
 
 def _outcome(check: Check, seconds: float, *, failure: str = "", unjudged: str = "") -> Outcome:
     return Outcome(
-        group=GROUP, name=check.name, title=check.title, seconds=seconds, failure=failure, unjudged=unjudged
+        group=GROUP,
+        name=check.name,
+        title=title_of(check.attempt),
+        seconds=seconds,
+        failure=failure,
+        unjudged=unjudged,
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from verification.conformance.services import (
+from verification.conformance.services.check import Theme
+from verification.conformance.services.checks import (
     cancelling,
     creating,
     errors,
@@ -22,7 +23,6 @@ from verification.conformance.services import (
     uploading,
     watching,
 )
-from verification.conformance.services.check import Theme
 
 THEMES: Sequence[Theme] = (
     serving.THEME,

@@ -22,13 +22,3 @@ class Theme:
     name: str
     checks: Sequence[Check]
     executing: bool = False
-
-
-def title(check: Check) -> str:
-    """What a check shows, in a sentence."""
-    return (check.__doc__ or check.__name__).strip().splitlines()[0]
-
-
-def name(theme: Theme, check: Check) -> str:
-    """A check's name in reports."""
-    return f"{theme.name}: {check.__name__.replace('_', ' ')}"

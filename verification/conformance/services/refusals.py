@@ -49,7 +49,7 @@ async def refused(call: Awaitable[object], reason: str, *fields: str, when: str 
     try:
         await call
     except Refused as error:
-        well_formed(error, when=when)
+        require_well_formed(error, when=when)
         require(error.reason == reason, f"expected {reason}, got {error}{asked}")
         named = fields_of(error)
         missing = [each for each in fields if each not in named]
@@ -58,7 +58,7 @@ async def refused(call: Awaitable[object], reason: str, *fields: str, when: str 
     raise Unmet(f"expected {reason}, and the call was answered{asked}")
 
 
-def well_formed(error: Refused, *, when: str = "") -> None:
+def require_well_formed(error: Refused, *, when: str = "") -> None:
     """Require that an error has what every error of the engine has."""
     asked = f" ({when})" if when else ""
     info = detail(error, ErrorInfo)

@@ -11,13 +11,12 @@ from uuid import uuid4
 import grpc
 
 from shared.gen.baton.v1 import execution_service_pb2, job_control_pb2
-from verification.conformance.services import check as checks
 from verification.conformance.services.catalog import THEMES
 from verification.conformance.services.check import Check, Theme
 from verification.conformance.services.session import unknown_lease
 from verification.conformance.services.target import NotJudged, Target, reaching
 from verification.evidence.history import History
-from verification.outcomes import Outcome
+from verification.outcomes import Outcome, name_of, title_of
 from verification.peers.control import Refused
 from verification.peers.executor import ref
 
@@ -145,8 +144,8 @@ async def _clean(target: Target) -> None:
 def _outcome(theme: Theme, check: Check, seconds: float, *, failure: str = "", unjudged: str = "") -> Outcome:
     return Outcome(
         group=GROUP,
-        name=checks.name(theme, check),
-        title=checks.title(check),
+        name=f"{theme.name}: {name_of(check)}",
+        title=title_of(check),
         seconds=seconds,
         failure=failure,
         unjudged=unjudged,

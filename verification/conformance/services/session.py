@@ -138,7 +138,7 @@ def connected(target: Target) -> Any:
     return ScriptedExecutor.connected(target.execution_address, token=target.token, history=target.history)
 
 
-async def ended_as_invalid(executor: ScriptedExecutor, field: str) -> None:
+async def require_ended_as_invalid(executor: ScriptedExecutor, field: str) -> None:
     """Require that the service ends the stream as INVALID_INPUT, and names the field at fault."""
     await executor.until_over()
     status = executor.status.name if executor.status else None

@@ -14,16 +14,16 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from shared.gen.baton.v1 import execution_service_pb2_grpc, job_control_pb2_grpc, job_pb2
 from shared.gen.baton.v1 import job_control_pb2 as pb
-from shared.rpc.channel import call_metadata, channel_options
+from shared.rpc.channel import call_metadata
 from verification.evidence.history import History
 from verification.evidence.tables import LABEL
+from verification.peers.channel import channel_to
 from verification.peers.control import TIMEOUT_SECONDS, Control, Refused, calling
 from verification.unmet import Unmet
 
 NEVER_DUE = Timestamp(seconds=4_102_444_800)
 """A run time in the year 2100: no executor takes such a job, whatever else is connected."""
 
-_MESSAGE_BYTES_MAX = 64 << 20
 _EVENTS_SECONDS_MAX = 10.0
 
 
@@ -149,8 +149,8 @@ async def reaching(
     """Open connections of their own to the services."""
     async with AsyncExitStack() as opened:
         control = await opened.enter_async_context(calling(control_address, history, run=run, token=token))
-        channel = await opened.enter_async_context(_channel(control_address))
-        execution_channel = await opened.enter_async_context(_channel(execution_address or control_address))
+        channel = await opened.enter_async_context(channel_to(control_address))
+        execution_channel = await opened.enter_async_context(channel_to(execution_address or control_address))
         yield Target(
             control_address,
             execution_address,
@@ -161,11 +161,3 @@ async def reaching(
             channel,
             execution_channel,
         )
-
-
-def _channel(address: str) -> grpc.aio.Channel:
-    options = (
-        *channel_options(message_bytes_max=_MESSAGE_BYTES_MAX),
-        ("grpc.use_local_subchannel_pool", 1),
-    )
-    return grpc.aio.insecure_channel(address, options=options)

@@ -39,7 +39,7 @@ async def takes_no_more_leases_once_it_is_to_stop(bench: Bench) -> None:
     ]
     session.answering_reports = True
     await session.send(answers=answers)
-    await _goes_in_peace(bench, session)
+    await _require_peaceful_end(bench, session)
     more = session.credits(QUEUE) - credits
     require(not more, f"{more} credits were given after the SIGTERM")
 
@@ -58,14 +58,14 @@ async def gives_back_what_it_can_not_finish(bench: Bench) -> None:
     require(
         came >= due, f"{came} heartbeats came between the SIGTERM and the give-back; {due} were due at least"
     )
-    await _goes_in_peace(bench, session)
+    await _require_peaceful_end(bench, session)
 
 
 def _given_back(report: pb.Report) -> bool:
     return report.give_back.reason == pb.GIVE_BACK_REASON_DRAINING
 
 
-async def _goes_in_peace(bench: Bench, session: ScriptedSession) -> None:
+async def _require_peaceful_end(bench: Bench, session: ScriptedSession) -> None:
     await bench.until_over(session)
     said = bool(session.frames) and session.frames[-1].HasField("goodbye")
     require(said, "the last frame before the end was no goodbye")

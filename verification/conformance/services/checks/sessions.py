@@ -9,7 +9,12 @@ import grpc
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 from verification.conformance.services.check import Theme
-from verification.conformance.services.session import connected, ended_as_invalid, session, unknown_lease
+from verification.conformance.services.session import (
+    connected,
+    require_ended_as_invalid,
+    session,
+    unknown_lease,
+)
 from verification.conformance.services.target import Target
 from verification.peers import executor as peers
 from verification.peers.executor import SYNTHETIC, ref
@@ -81,7 +86,7 @@ async def a_bad_hello_is_refused_by_its_field(target: Target) -> None:
         async with connected(target) as executor:
             await executor.send_frame(frame)
             executor.listen()
-            await ended_as_invalid(executor, field)
+            await require_ended_as_invalid(executor, field)
 
 
 async def a_malformed_frame_is_refused_by_its_field(target: Target) -> None:
@@ -89,7 +94,7 @@ async def a_malformed_frame_is_refused_by_its_field(target: Target) -> None:
     for frame, field in _BAD_LATER_FRAMES:
         async with session(target) as it:
             await it.executor.send_frame(frame)
-            await ended_as_invalid(it.executor, field)
+            await require_ended_as_invalid(it.executor, field)
 
 
 async def a_lease_carries_what_its_executor_needs(target: Target) -> None:
@@ -149,7 +154,7 @@ async def a_new_hello_replaces_the_session(target: Target) -> None:
             require(answer.outcome == pb.REPORT_OUTCOME_LEASE_LOST, f"what it left gets {answer.outcome}")
             answer = await newer.succeed(kept)
             require(answer.outcome == pb.REPORT_OUTCOME_ACCEPTED, f"what it kept gets {answer.outcome}")
-    await _given_back_for_nothing(target, left_job.job_id)
+    await _require_given_back_for_nothing(target, left_job.job_id)
 
 
 async def a_goodbye_gives_back_what_is_left(target: Target) -> None:
@@ -162,7 +167,7 @@ async def a_goodbye_gives_back_what_is_left(target: Target) -> None:
         require(it.executor.status is grpc.StatusCode.OK, f"it ended with {it.executor.status}")
     async with session(target) as next_one:
         lease = await next_one.lease_of(job.job_id, attempt=2)
-        await _given_back_for_nothing(target, job.job_id)
+        await _require_given_back_for_nothing(target, job.job_id)
         await next_one.succeed(lease)
 
 
@@ -212,7 +217,7 @@ async def a_lease_goes_to_who_can_do_its_versions(target: Target) -> None:
         require(not wrong.executor.leases, "it got a lease of versions that it does not know")
 
 
-async def _given_back_for_nothing(target: Target, job_id: str) -> None:
+async def _require_given_back_for_nothing(target: Target, job_id: str) -> None:
     first = (await target.control.attempts(job_id))[0]
     require(first.outcome == _GIVEN_BACK, f"the attempt ended with outcome {first.outcome}")
     job = await target.control.get(job_id)

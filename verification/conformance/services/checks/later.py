@@ -14,8 +14,8 @@ from google.protobuf.message import Message
 from shared.gen.baton.v1 import batch_pb2
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from verification.conformance.services.check import Theme
-from verification.conformance.services.errors import NO_JOB
-from verification.conformance.services.refusals import well_formed
+from verification.conformance.services.checks.errors import NO_JOB
+from verification.conformance.services.refusals import require_well_formed
 from verification.conformance.services.target import Target
 from verification.peers.control import Refused
 from verification.unmet import require
@@ -77,13 +77,13 @@ _STREAMS: Sequence[_Case] = (
 async def calls_about_what_is_not_there(target: Target) -> None:
     """A call that is known refuses, with its reason, what is not there; one that is not is UNIMPLEMENTED."""
     for method, request, allowed in _REFUSED:
-        await _as_allowed(method, target.control.call(method, request), allowed)
+        await _require_allowed(method, target.control.call(method, request), allowed)
 
 
 async def calls_that_list(target: Target) -> None:
     """A list that is known is answered; one that is not is UNIMPLEMENTED."""
     for method, request, allowed in _ANSWERED:
-        await _as_allowed(method, target.control.call(method, request), allowed)
+        await _require_allowed(method, target.control.call(method, request), allowed)
 
 
 async def streams(target: Target) -> None:
@@ -91,7 +91,7 @@ async def streams(target: Target) -> None:
     for method, request, allowed in _STREAMS:
         stream = getattr(target.job_control, method)(request, metadata=target.metadata)
         try:
-            await _as_allowed(method, _first(target, method, stream), allowed)
+            await _require_allowed(method, _first(target, method, stream), allowed)
         finally:
             stream.cancel()
 
@@ -101,13 +101,13 @@ async def _first(target: Target, method: str, stream: Any) -> Any:
         return await target.answered(method, stream.read())
 
 
-async def _as_allowed(method: str, call: Any, allowed: Sequence[str]) -> None:
+async def _require_allowed(method: str, call: Any, allowed: Sequence[str]) -> None:
     try:
         await call
     except Refused as error:
         if error.status == UNIMPLEMENTED:
             return
-        well_formed(error, when=method)
+        require_well_formed(error, when=method)
         right = error.reason in allowed or error.reason == "PERMISSION_DENIED"
         require(right, f"{method} is refused with {error}, not as one of {list(allowed)}")
     else:

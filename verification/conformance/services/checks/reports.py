@@ -43,7 +43,7 @@ async def a_result_is_committed_and_can_be_read_back(target: Target) -> None:
     require(stored.output_hash == wanted == shown.output_hash, f"its hash is {stored.output_hash}")
     (attempt,) = await target.control.attempts(job.job_id)
     require(attempt.outcome == job_pb2.ATTEMPT_OUTCOME_SUCCEEDED, f"its attempt is {attempt.outcome}")
-    await _has_events(target, job.job_id, ["CREATED", "STARTED", "SUCCEEDED"])
+    await _require_events(target, job.job_id, ["CREATED", "STARTED", "SUCCEEDED"])
 
 
 async def the_same_report_gets_the_same_answer(target: Target) -> None:
@@ -59,7 +59,7 @@ async def the_same_report_gets_the_same_answer(target: Target) -> None:
     answers.append((await target.execute("ReportResult", request)).answer)
     outcomes = [each.outcome for each in answers]
     require(set(outcomes) == {_ACCEPTED}, f"the answers are {outcomes}")
-    await _has_events(target, job.job_id, ["CREATED", "STARTED", "SUCCEEDED"])
+    await _require_events(target, job.job_id, ["CREATED", "STARTED", "SUCCEEDED"])
 
 
 async def a_different_second_report_is_refused(target: Target) -> None:
@@ -97,7 +97,7 @@ async def a_failure_that_may_pass_is_tried_again(target: Target) -> None:
     shown = await target.control.get(job.job_id)
     require((shown.failure_count, shown.loss_count) == (1, 0), f"{shown.failure_count=}, {shown.loss_count=}")
     kinds = ["CREATED", "STARTED", "ATTEMPT_ENDED", "RETRY_SCHEDULED", "STARTED", "SUCCEEDED"]
-    await _has_events(target, job.job_id, kinds)
+    await _require_events(target, job.job_id, kinds)
 
 
 async def a_failure_for_good_ends_the_job(target: Target) -> None:
@@ -111,7 +111,7 @@ async def a_failure_for_good_ends_the_job(target: Target) -> None:
         shown = await target.control.get(job.job_id)
         require(shown.state == job_pb2.JOB_STATE_FAILED, f"after {code} its state is {shown.state}")
         require(shown.error.code == code and shown.error.message, f"its error is {shown.error}")
-        await _has_events(target, job.job_id, ["CREATED", "STARTED", "ATTEMPT_ENDED", "FAILED"])
+        await _require_events(target, job.job_id, ["CREATED", "STARTED", "ATTEMPT_ENDED", "FAILED"])
 
 
 async def a_time_out_counts_as_a_failure(target: Target) -> None:
@@ -189,7 +189,7 @@ async def malformed_calls_without_a_session_are_refused(target: Target) -> None:
     await refused(target.execute("ReportFailure", failed), "INVALID_INPUT", "lease.token")
 
 
-async def _has_events(target: Target, job_id: str, kinds: list[str]) -> None:
+async def _require_events(target: Target, job_id: str, kinds: list[str]) -> None:
     events = await target.events_so_far(job_id)
     told = [_KIND.Name(each.kind).removeprefix("JOB_EVENT_KIND_") for each in events]
     require(told == kinds, f"its events are {told}, not {kinds}")

@@ -24,22 +24,22 @@ _EXECUTION = "baton.v1.ExecutionService"
 
 async def job_control_says_that_it_serves(target: Target) -> None:
     """The health of JobControl's server and of JobControl itself is SERVING; of others NOT_FOUND."""
-    await _serves(target.channel, _CONTROL)
+    await _require_serving(target.channel, _CONTROL)
 
 
 async def execution_service_says_that_it_serves(target: Target) -> None:
     """The health of ExecutionService's server and of itself is SERVING; of others NOT_FOUND."""
-    await _serves(target.execution_channel, _EXECUTION)
+    await _require_serving(target.execution_channel, _EXECUTION)
 
 
 async def job_control_describes_itself(target: Target) -> None:
     """Reflection, v1 and v1alpha, names JobControl and hands out its description, without a token."""
-    await _described(target.channel, _CONTROL)
+    await _require_described(target.channel, _CONTROL)
 
 
 async def execution_service_describes_itself(target: Target) -> None:
     """Reflection, v1 and v1alpha, names ExecutionService and hands out its description, without a token."""
-    await _described(target.execution_channel, _EXECUTION)
+    await _require_described(target.execution_channel, _EXECUTION)
 
 
 async def callers_without_a_token_are_refused(target: Target) -> None:
@@ -67,7 +67,7 @@ async def a_method_that_is_none_is_unimplemented(target: Target) -> None:
     await target.waiting_job()
 
 
-async def _serves(channel: grpc.aio.Channel, service: str) -> None:
+async def _require_serving(channel: grpc.aio.Channel, service: str) -> None:
     stub: Any = health_pb2_grpc.HealthStub(channel)
     for name in ("", service):
         request = health_pb2.HealthCheckRequest(service=name)
@@ -81,7 +81,7 @@ async def _serves(channel: grpc.aio.Channel, service: str) -> None:
         raise Unmet("a name that is not there has a health")
 
 
-async def _described(channel: grpc.aio.Channel, service: str) -> None:
+async def _require_described(channel: grpc.aio.Channel, service: str) -> None:
     stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)  # type: ignore[arg-type]
     v1: Any = channel.stream_stream(
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",

@@ -9,7 +9,7 @@ from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2, job_pb2
 from verification.conformance.services.check import Theme
 from verification.conformance.services.refusals import fields_of
-from verification.conformance.services.session import Session, ended_as_invalid, session
+from verification.conformance.services.session import Session, require_ended_as_invalid, session
 from verification.conformance.services.target import NotJudged, Target
 from verification.peers import executor as peers
 from verification.peers.control import Refused
@@ -50,7 +50,7 @@ async def an_output_that_is_not_what_was_said_is_not_taken(target: Target) -> No
         async with session(target) as it:
             answer = await it.succeed(await it.lease_of(job.job_id), **change)
             require(answer.outcome in {_RETRY, _REFUSED}, f"with {change} the answer is {answer.outcome}")
-            await _failed_validation(target, job.job_id)
+            await _require_failed_validation(target, job.job_id)
 
 
 async def an_output_that_does_not_fit_is_told_to_the_next_attempt(target: Target) -> None:
@@ -60,7 +60,7 @@ async def an_output_that_does_not_fit_is_told_to_the_next_attempt(target: Target
         lease = await it.lease_of(job.job_id)
         answer = await it.succeed(lease, {"items": "many", "attempt": 1, "more": 1})
         require(answer.outcome == _RETRY, f"the answer is {answer.outcome}")
-        await _failed_validation(target, job.job_id)
+        await _require_failed_validation(target, job.job_id)
         second = await it.lease_of(job.job_id, attempt=2)
         error = second.last_error
         require(error.code.startswith("VALIDATION_"), f"it is told of {error}")
@@ -80,7 +80,7 @@ async def an_output_over_its_limit_ends_the_job(target: Target) -> None:
         answer = await it.succeed(first, document)
         require(answer.outcome == _REFUSED, f"the answer is {answer.outcome}")
         require(answer.reason == "PAYLOAD_TOO_LARGE", f"the reason is {answer.reason!r}")
-        await _too_large_alone(target, second, document)
+        await _require_too_large_alone(target, second, document)
     for each in jobs:
         shown = await target.control.get(each.job_id)
         require(shown.state == job_pb2.JOB_STATE_FAILED, f"its state is {shown.state}")
@@ -138,7 +138,7 @@ async def pieces_that_are_not_what_was_said_are_not_taken(target: Target) -> Non
             said = {"piece_count": count, "pieces_hash": peers.hash_of("one", "two")}
             answer = await it.succeed(lease, **said)
             require(answer.outcome in {_RETRY, _REFUSED}, f"the answer is {answer.outcome}")
-            await _failed_validation(target, job.job_id)
+            await _require_failed_validation(target, job.job_id)
 
 
 async def a_new_attempt_voids_the_pieces_before_it(target: Target) -> None:
@@ -171,10 +171,10 @@ async def a_piece_over_its_limit_is_refused(target: Target) -> None:
         lease = await it.lease_of(job.job_id)
         text = "x" * (it.executor.welcome.piece_bytes_max + 1)
         await it.executor.send(pieces=peers.pieces(lease, text))
-        await ended_as_invalid(it.executor, "pieces[0].text")
+        await require_ended_as_invalid(it.executor, "pieces[0].text")
 
 
-async def _too_large_alone(target: Target, lease: pb.Lease, document: object) -> None:
+async def _require_too_large_alone(target: Target, lease: pb.Lease, document: object) -> None:
     request = pb.ReportResultRequest(lease=ref(lease), success=peers.success_of(lease, document))
     try:
         answer = (await target.execute("ReportResult", request)).answer
@@ -185,7 +185,7 @@ async def _too_large_alone(target: Target, lease: pb.Lease, document: object) ->
         require(answer.reason == "PAYLOAD_TOO_LARGE", f"ReportResult gets {answer.outcome} {answer.reason}")
 
 
-async def _failed_validation(target: Target, job_id: str) -> None:
+async def _require_failed_validation(target: Target, job_id: str) -> None:
     first = (await target.control.attempts(job_id))[0]
     require(first.outcome == job_pb2.ATTEMPT_OUTCOME_FAILED, f"the attempt ended as {first.outcome}")
     require(first.error.code.startswith("VALIDATION_"), f"the attempt's error is {first.error}")

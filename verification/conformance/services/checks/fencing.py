@@ -47,7 +47,7 @@ async def an_old_token_is_lost_on_every_way(target: Target) -> None:
     async with session(target) as it:
         old = await it.lease_of(job.job_id)
         async with session(target, incarnation_id=it.executor.incarnation_id) as again:
-            await _is_lost(target, again, old)
+            await _require_lost(target, again, old)
     first = (await target.control.attempts(job.job_id))[0]
     require(first.outcome == job_pb2.ATTEMPT_OUTCOME_GIVEN_BACK, f"the attempt ended as {first.outcome}")
 
@@ -59,11 +59,11 @@ async def a_token_of_nobody_is_lost_on_every_way(target: Target) -> None:
         lease = await it.lease_of(job.job_id)
         epoch = lease.token.split(".")[0]
         for forged in (pb.Lease(job_id=job.job_id, token=f"{epoch}.made-up", attempt=1), unknown_lease()):
-            await _is_lost(target, it, forged)
+            await _require_lost(target, it, forged)
         require((await it.succeed(lease)).outcome == _ACCEPTED, "the true lease is refused")
 
 
-async def _is_lost(target: Target, it: Session, lease: pb.Lease) -> None:
+async def _require_lost(target: Target, it: Session, lease: pb.Lease) -> None:
     for report in (peers.success(lease), peers.failure(lease), peers.stopped(lease)):
         (answer,) = await it.report(report)
         require(answer.outcome == _LOST, f"a report of {report.WhichOneof('end')} gets {answer.outcome}")

@@ -12,7 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 from verification.conformance.services.check import Theme
-from verification.conformance.services.refusals import fields_of, refused, well_formed
+from verification.conformance.services.refusals import fields_of, refused, require_well_formed
 from verification.conformance.services.target import NEVER_DUE, Target
 from verification.evidence.tables import LABEL
 from verification.peers.control import Refused
@@ -126,7 +126,7 @@ async def another_owners_jobs_need_a_scope(target: Target) -> None:
     try:
         page = await _list(target, filter=pb.JobFilter(owner=f"nobody {target.run}"))
     except Refused as error:
-        well_formed(error)
+        require_well_formed(error)
         require(error.reason == "PERMISSION_DENIED", f"it is refused with {error}")
     else:
         require(not page.jobs, "it shows jobs that are not of that owner")
