@@ -6,7 +6,7 @@ import pytest
 
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
-from verification.cases.told_story import Told, after, require_told
+from verification.cases.told_story import Item, after, require_told
 from verification.unmet import Unmet
 
 
@@ -19,7 +19,7 @@ def piece(attempt: int, number: int, text: str = "a") -> pb.WatchJobResponse:
     return pb.WatchJobResponse(piece=pb.WatchedPiece(attempt=attempt, number=number, text=text))
 
 
-STORY: list[Told] = [
+STORY: list[Item] = [
     ("event", (1, "created", 0)),
     ("event", (2, "started", 1)),
     ("piece", (1, 1, "a")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from verification.cases import views
 from verification.cases.case import Case
 from verification.evidence.ledger import FINISHED, STARTED
 from verification.stage.stage import LEASE_SECONDS, Stage
@@ -25,11 +26,10 @@ async def _run_once(stage: Stage, *, work: str, seconds: float) -> None:
     await stage.executors.start("a")
     job = await stage.control.create(stage.work(work=work, duration_seconds=seconds))
     ended = await stage.control.until_ended(job.job_id, seconds=seconds + 30)
-    phases = [each.phase for each in stage.ledger.of(job.job_id)]
+    phases = stage.ledger.phases_of(job.job_id)
     require(phases == [STARTED, FINISHED], f"the handler wrote {phases}")
     require(ended.attempt == 1, f"the job ended with attempt {ended.attempt}")
-    outcomes = [each.outcome for each in await stage.control.attempts(job.job_id)]
-    require(len(outcomes) == 1, f"the history shows {len(outcomes)} attempts")
+    await views.require_outcomes(stage, job.job_id, ["SUCCEEDED"])
 
 
 CASE = Case(2, "busy handler", (computes, holds_the_interpreter))

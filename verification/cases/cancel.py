@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 
 from shared.gen.baton.v1 import execution_service_pb2 as pb_execution
-from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 from verification.cases import cancel_outages, cancel_races, views
 from verification.cases.case import Case
@@ -55,12 +54,12 @@ async def between_attempts_ends_at_once(stage: Stage) -> None:
         cancelled = await stage.control.cancel(job.job_id)
         state = views.word(job_pb2.JobState, cancelled.state)
         require(state == "CANCELLED", f"a job between attempts is {state} once its cancel was acknowledged")
-        other = await stage.control.create(run_time=_later(cancelled, seconds=3))
+        other = await stage.control.create(run_time=await stage.due_in(3))
         second = (await a.leases_when(2))[1]
         require(second.job_id == other.job_id, "the next attempt of a cancelled job was handed out")
         await a.succeed(second)
     await views.require_agreement(stage, job.job_id)
-    await _require_outcomes(stage, job.job_id, ["FAILED"])
+    await views.require_outcomes(stage, job.job_id, ["FAILED"])
 
 
 async def running_is_told_within_a_second(stage: Stage) -> None:
@@ -73,8 +72,8 @@ async def running_is_told_within_a_second(stage: Stage) -> None:
         job = await stage.control.until_ended(job_id)
         require(not job.cancellation.forced, f"job {job_id} had to be stopped by force")
         await views.require_agreement(stage, job_id)
-        await _require_outcomes(stage, job_id, ["CANCELLED"])
-        phases = [each.phase for each in stage.ledger.of(job_id)]
+        await views.require_outcomes(stage, job_id, ["CANCELLED"])
+        phases = stage.ledger.phases_of(job_id)
         require(phases == [STARTED, "cancelled"], f"the handler of a cancelled job wrote {phases}")
         seen.append(await _seconds(stage, job_id, "cancel_seen_time"))
     stage.notes["cancel_seen_seconds"] = max(seen)
@@ -129,7 +128,7 @@ async def _require_forced(stage: Stage, **order: object) -> None:
     new = await stage.control.create(stage.work())
     ended = await stage.control.until_ended(new.job_id)
     require(ended.attempt == 1, f"the next job needed {ended.attempt} attempts")
-    phases = [each.phase for each in stage.ledger.of(job_id)]
+    phases = stage.ledger.phases_of(job_id)
     require(FINISHED not in phases, f"the handler went on to its end: {phases}")
     require(a.alive and a.lives == 1, "the executor itself has ended")
 
@@ -140,7 +139,7 @@ async def _require_forced_end(stage: Stage, job_id: str, *, at_least: float) -> 
     state = views.word(job_pb2.JobState, job.state)
     require(state == "CANCELLED", f"a job whose cancel was ignored is {state}")
     require(job.cancellation.forced, "a job whose cancel was ignored is not marked as forced")
-    await _require_outcomes(stage, job_id, ["CANCELLED"])
+    await views.require_outcomes(stage, job_id, ["CANCELLED"])
     took = await _seconds(stage, job_id, "finish_time")
     stage.notes["forced_after_seconds"] = took
     most = SLACK * (GRACE_SECONDS + _REAPER_SECONDS)
@@ -150,7 +149,7 @@ async def _require_forced_end(stage: Stage, job_id: str, *, at_least: float) -> 
 async def _started(stage: Stage, **order: object) -> str:
     """Create a job, and wait until its handler runs."""
     job = await stage.control.create(stage.work(**order))
-    await stage.until(lambda: stage.ledger.of(job.job_id), seconds=30, what="a handler to start")
+    await stage.until_begun(job.job_id)
     return job.job_id
 
 
@@ -160,18 +159,6 @@ async def _seconds(stage: Stage, job_id: str, until: str) -> float:
     require(row[until] is not None, f"{until} of job {job_id} is not set")
     begin, end = (datetime.fromisoformat(row[each]) for each in ("cancel_request_time", until))
     return (end - begin).total_seconds()
-
-
-def _later(job: job_pb2.Job, *, seconds: int) -> object:
-    time = pb.CreateJobRequest().run_time
-    time.FromDatetime(job.finish_time.ToDatetime())
-    time.seconds += seconds
-    return time
-
-
-async def _require_outcomes(stage: Stage, job_id: str, expected: list[str]) -> None:
-    found = await views.outcomes(stage, job_id)
-    require(found == expected, f"the attempts ended {found}, not {expected}")
 
 
 async def _require_refused(stage: Stage, job_id: str, reason: str) -> None:

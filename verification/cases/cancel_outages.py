@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
-
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from shared.gen.baton.v1 import job_pb2
 from verification.cases import views
@@ -17,10 +14,9 @@ from verification.evidence.ledger import FINISHED, STARTED
 from verification.stage.stage import GRACE_SECONDS, Stage
 from verification.unmet import require
 
-_START_SECONDS = 30.0
 _LONG_SECONDS = 60.0
 _SHORT_SECONDS = 5.0
-_NOT_SOON = timedelta(minutes=10)
+_NOT_SOON_SECONDS = 600.0
 _BACK_SOON: Mapping[str, Any] = MappingProxyType({"reconnect_seconds_max": 0.5})
 """The grace period begins again when the service is back; with a tenth of it, so must all else be shorter."""
 
@@ -33,13 +29,13 @@ async def of_the_worker(stage: Stage) -> None:
         for job_id in (running, finishing):
             await _require_requested(await stage.control.cancel(job_id))
         await stage.until(
-            lambda: _phases(stage, finishing)[-1] == FINISHED, seconds=30, what="a handler to finish"
+            lambda: stage.ledger.phases_of(finishing)[-1] == FINISHED, seconds=30, what="a handler to finish"
         )
         await asyncio.sleep(GRACE_SECONDS)  # nobody's silence: the executor can't have heard
     for job_id in (running, finishing):
         await stage.control.until_ended(job_id)
         await _require_stopped(stage, job_id)
-    phases = _phases(stage, running)
+    phases = stage.ledger.phases_of(running)
     require(phases == [STARTED, "cancelled"], f"the handler that was to be told wrote {phases}")
     job = await stage.control.get(running)
     require(job.cancellation.HasField("seen_time"), "the executor did not say that it has seen the cancel")
@@ -50,7 +46,7 @@ async def of_the_api(stage: Stage) -> None:
     await stage.executors.start("a", queues__drill__at_once=1)
     running, queued = await _started(stage, _LONG_SECONDS), await _not_yet_due(stage)
     with stage.held_down("api"):
-        asked = [asyncio.create_task(stage.control.cancel(job_id)) for job_id in (running[0], queued.job_id)]
+        asked = [stage.beside(stage.control.cancel(job_id)) for job_id in (running[0], queued.job_id)]
         await stage.until(lambda: _refusals(stage) >= len(asked), seconds=30, what="calls to be refused")
         require(not any(each.done() for each in asked), "a cancel was answered though the API was down")
     await asyncio.gather(*asked)
@@ -71,7 +67,7 @@ async def of_everything(stage: Stage) -> None:
         await stage.restarted(each)
     await stage.control.until_ended(running)
     await _require_stopped(stage, running)
-    phases = _phases(stage, running)
+    phases = stage.ledger.phases_of(running)
     require(phases == [STARTED, "cancelled"], f"the handler that was to be told wrote {phases}")
 
 
@@ -79,26 +75,14 @@ async def _started(stage: Stage, *durations: float) -> list[str]:
     """Create a job of each duration, and wait until their handlers run and the service knows it."""
     jobs = [await stage.control.create(stage.work(duration_seconds=each)) for each in durations]
     for job in jobs:
-        await _runs(stage, job.job_id)
+        await stage.until_accepted(job.job_id)
+        await stage.until_begun(job.job_id)
     return [each.job_id for each in jobs]
 
 
 async def _not_yet_due(stage: Stage) -> job_pb2.Job:
     """Create a job that stays queued, also when the other one's end leaves its executor free."""
-    run_time = Timestamp()
-    run_time.FromDatetime(datetime.now(UTC) + _NOT_SOON)
-    return await stage.control.create(stage.work(), run_time=run_time)
-
-
-async def _runs(stage: Stage, job_id: str) -> None:
-    await stage.until_value(
-        "select count(*) from leases where job_id = $1 and accepted",
-        job_id,
-        holds=bool,
-        seconds=_START_SECONDS,
-        what="a lease to be accepted",
-    )
-    await stage.until(lambda: stage.ledger.of(job_id), seconds=_START_SECONDS, what="a handler")
+    return await stage.control.create(stage.work(), run_time=await stage.due_in(_NOT_SOON_SECONDS))
 
 
 async def _require_requested(job: job_pb2.Job) -> None:
@@ -116,10 +100,6 @@ async def _require_stopped(stage: Stage, job_id: str) -> None:
     require(state == "CANCELLED", f"a job whose cancel was acknowledged is {state}")
     require(not job.cancellation.forced, "a job was ended by force though its executor was connected again")
     require(job.attempt <= 1, f"a job whose cancel was acknowledged had {job.attempt} attempts")
-
-
-def _phases(stage: Stage, job_id: str) -> list[Any]:
-    return [each.phase for each in stage.ledger.of(job_id)]
 
 
 def _refusals(stage: Stage) -> int:

@@ -71,7 +71,7 @@ async def _race_with_report(stage: Stage, executor: ScriptedExecutor, lead: floa
 async def _race_with_handler(stage: Stage, lead: float) -> _Race:
     """Cancel a job `lead` seconds after its handler should finish; before, if negative."""
     job = await stage.control.create(stage.work(duration_seconds=_JOB_SECONDS))
-    await stage.until(lambda: stage.ledger.of(job.job_id), seconds=60, what="a handler to start")
+    await stage.until_begun(job.job_id)
     acknowledged = await _cancelled(stage, job.job_id, after=_JOB_SECONDS + lead)
     await stage.control.until_ended(job.job_id)
     return _Race(job.job_id, acknowledged)

@@ -28,9 +28,9 @@ CASES: tuple[Case, ...] = (
     poison.CASE,
     rolling_stop.CASE,
     projection.CASE,
-    delivery.CASE,
     streamed_output.CASE,
     everything.CASE,
+    delivery.CASE,
     times.CASE,
     last_words.CASE,
 )

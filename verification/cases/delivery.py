@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from datetime import timedelta
-
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from verification.cases.case import Case
 from verification.evidence.ledger import STARTED
+from verification.evidence.tables import OF_RUN
 from verification.peers.control import Control
 from verification.peers.cuttable import Cuttable, Direction, cuttable
 from verification.stage.freezing import frozen
@@ -28,7 +26,7 @@ _SECONDS_MAX = 20.0
 _KILLS = 30
 _SECOND_CLAIM_SECONDS = 0.3
 """For the other service's claim, where it does not wait for the first one's locks."""
-_DUE = timedelta(seconds=1.5)
+_DUE_SECONDS = 1.5
 """Long enough to create jobs and to get hold of the outbox before they are due."""
 
 _UNCLAIMED_SECONDS = 25.0
@@ -37,9 +35,7 @@ _STARTED_SECONDS = 12.0
 """A crash of the dispatcher frees its rows at once."""
 _SENT_AGAIN_SECONDS = _UNCLAIMED_SECONDS + 20.0
 
-_OF_RUN = "labels @> jsonb_build_object('verify', $1::text)"
-_QUEUED = f"select count(*) from jobs where {_OF_RUN} and state = 'QUEUED'"
-_ROWS = f"select count(*) from outbox join jobs on job_id = aggregate_id where {_OF_RUN}"
+_ROWS = f"select count(*) from outbox join jobs on job_id = aggregate_id where {OF_RUN}"
 _DELIVERED = f"{_ROWS} and event_type = 'job.dispatch' and outbox.state = 'delivered'"
 _PENDING = f"{_ROWS} and event_type = 'job.dispatch' and outbox.state = 'pending'"
 _UNTOLD = f"{_ROWS} and event_type <> 'job.dispatch' and outbox.state = 'pending'"
@@ -96,8 +92,7 @@ async def _kill_in_the_gap(
 ) -> None:
     """Kill it while its transaction is held open, or once that has ended; Redis hears no more of it."""
     await _until(stage, _UNTOLD, 0)  # their dispatcher would wait for the outbox too
-    due = Timestamp()
-    due.FromDatetime(await stage.value("select clock_timestamp()") + _DUE)
+    due = await stage.due_in(_DUE_SECONDS)
     for _ in range(_JOBS_PER_ROUND):
         await caller.create(stage.work(), run_time=due)
     async with held(stage, _HOLD_OUTBOX) as hold:
@@ -132,8 +127,8 @@ async def _until(stage: Stage, query: str, count: int) -> None:
 
 
 async def _started(stage: Stage, seconds: float) -> None:
-    await stage.until_value(
-        _QUEUED, stage.run, holds=lambda count: count == 0, seconds=seconds, what="all jobs to start"
+    await stage.until_jobs(
+        "QUEUED", holds=lambda count: count == 0, seconds=seconds, what="all jobs to start"
     )
 
 

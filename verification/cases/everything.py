@@ -17,10 +17,10 @@ from typing import Any
 from verification.cases.backlog import a_long_backlog
 from verification.cases.case import Case
 from verification.cases.everything_load import Load
-from verification.evidence.tables import LABEL
+from verification.evidence.tables import OF_RUN
 from verification.stage.database import AWAY
 from verification.stage.fire import Fire
-from verification.stage.stage import Stage
+from verification.stage.stage import OPEN, Stage
 from verification.unmet import require
 
 SECONDS = 300.0
@@ -37,14 +37,14 @@ _TELL_SECONDS = 10.0
 
 _OUTCOMES = f"""
 select jsonb_object_agg(outcome, number) from (
-    select a.outcome, count(*) as number from attempts a join jobs j using (job_id)
-    where j.labels @> jsonb_build_object('{LABEL}', $1::text) group by a.outcome) counted
+    select outcome, count(*) as number from attempts join jobs using (job_id)
+    where {OF_RUN} group by outcome) counted
 """
 
 _COUNTS = f"""
 select jsonb_object_agg(state, number) from (
     select state, count(*) as number from jobs
-    where labels @> jsonb_build_object('{LABEL}', $1::text) group by state) counted
+    where {OF_RUN} group by state) counted
 """
 
 
@@ -88,7 +88,7 @@ async def _tell(stage: Stage, load: Load, fire: Fire, over: asyncio.Event) -> No
         except AWAY:
             ended = "unknown while the database is away"
         else:
-            ended = str(sum(number for state, number in counts.items() if state not in ("QUEUED", "RUNNING")))
+            ended = str(sum(number for state, number in counts.items() if state not in OPEN))
         created = len(load.acknowledged)
         stage.terms.tell(f"{stage.history.now():.0f} s: created {created}, ended {ended}, kills {fire.kills}")
 

@@ -30,8 +30,8 @@ async def races(stage: Stage) -> None:
         for _ in range(rounds):
             key, work = new_key(), stage.work(items=3, fail_attempts=[7, 8], report_progress=False)
             answers = await _race(stage, [stage.control, other], key, [work])
-            await keyed_calls.is_one_new_job(stage, key, answers)
-    await keyed_calls.is_whole(stage, jobs=rounds)
+            await keyed_calls.require_one_new_job(stage, key, answers)
+    await keyed_calls.require_whole(stage, jobs=rounds)
 
 
 async def contradictions(stage: Stage) -> None:
@@ -44,14 +44,14 @@ async def contradictions(stage: Stage) -> None:
             answers = await _race(stage, [stage.control, other], key, [bodies[0], *bodies, bodies[1]])
             refused = [each for each in answers if isinstance(each, Refused)]
             created = [each for each in answers if not isinstance(each, Refused)]
-            job_id = await keyed_calls.is_one_new_job(stage, key, created)
+            job_id = await keyed_calls.require_one_new_job(stage, key, created)
             for each in refused:
-                keyed_calls.names(each, job_id)
+                keyed_calls.require_named(each, job_id)
             require(
                 abs(len(refused) - len(created)) <= len(bodies),
                 f"{len(created)} calls of {_AT_ONCE} with two bodies were accepted",
             )
-    await keyed_calls.is_whole(stage, jobs=rounds)
+    await keyed_calls.require_whole(stage, jobs=rounds)
 
 
 async def outlasts_ends_and_restarts(stage: Stage) -> None:
@@ -64,7 +64,7 @@ async def outlasts_ends_and_restarts(stage: Stage) -> None:
     keys = {state: new_key() for state in works}
     jobs = {state: await stage.control.create(works[state], idempotency_key=keys[state]) for state in works}
     for state, job in jobs.items():
-        await _stands(stage, keys[state], works[state], job.job_id)
+        await _require_standing(stage, keys[state], works[state], job.job_id)
     await stage.control.cancel(jobs[job_pb2.JOB_STATE_CANCELLED].job_id)
     await stage.executors.start("a")
     for state, job in jobs.items():
@@ -74,9 +74,9 @@ async def outlasts_ends_and_restarts(stage: Stage) -> None:
         if process is not None:
             await stage.kill_and_restart(process)
         for state, job in jobs.items():
-            now = await _stands(stage, keys[state], works[state], job.job_id)
+            now = await _require_standing(stage, keys[state], works[state], job.job_id)
             require(now.state == state, f"a replay shows the job as {job_pb2.JobState.Name(now.state)}")
-    await keyed_calls.is_whole(stage, jobs=len(jobs))
+    await keyed_calls.require_whole(stage, jobs=len(jobs))
 
 
 async def other_owners(stage: Stage) -> None:
@@ -90,12 +90,12 @@ async def other_owners(stage: Stage) -> None:
         ]
         answers = await _race(stage, callers, key, [work], owners=owners)
         jobs = [
-            await keyed_calls.is_one_new_job(stage, key, answers[place :: len(owners)], owner=owner)
+            await keyed_calls.require_one_new_job(stage, key, answers[place :: len(owners)], owner=owner)
             for place, owner in enumerate(owners)
         ]
         require(jobs[0] != jobs[1], "two owners' keys stand for one job")
         for caller, own, foreign in zip(callers, jobs, reversed(jobs), strict=True):
-            await keyed_calls.conflicts(caller, spelt(stage, key, stage.work(items=9)), own)
+            await keyed_calls.require_conflict(caller, spelt(stage, key, stage.work(items=9)), own)
             unseen = await keyed_calls.refused(caller.insist("GetJob", pb.GetJobRequest(job_id=foreign)))
             require(unseen.reason == "JOB_NOT_FOUND", f"asking for another owner's job: {unseen}")
     for owner, job_id in zip(owners, jobs, strict=True):
@@ -106,7 +106,7 @@ async def other_owners(stage: Stage) -> None:
         )
     third = await stage.control.insist("CreateJob", spelt(stage, key, work))
     require(not third.replayed, f"a third owner got job {third.job.job_id} of another")
-    await keyed_calls.is_whole(stage, jobs=len(owners) + 1)
+    await keyed_calls.require_whole(stage, jobs=len(owners) + 1)
 
 
 async def _race(
@@ -134,7 +134,7 @@ async def _race(
     return await answers
 
 
-async def _stands(stage: Stage, key: str, work: Mapping[str, Any], job_id: str) -> job_pb2.Job:
+async def _require_standing(stage: Stage, key: str, work: Mapping[str, Any], job_id: str) -> job_pb2.Job:
     """Require that the key stands for this job, whatever else is asked with it; return the job."""
     replay = await stage.control.insist("CreateJob", spelt(stage, key, work))
     require(replay.replayed, f"a repeated call made job {replay.job.job_id}")
@@ -145,7 +145,7 @@ async def _stands(stage: Stage, key: str, work: Mapping[str, Any], job_id: str) 
         spelt(stage, key, work, overrides=pb.JobOverrides(priority=7)),
     )
     for other in others:
-        await keyed_calls.conflicts(stage.control, other, job_id)
+        await keyed_calls.require_conflict(stage.control, other, job_id)
     return replay.job  # type: ignore[no-any-return]
 
 

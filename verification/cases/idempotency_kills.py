@@ -72,7 +72,7 @@ async def _kill_often(
     await asyncio.gather(*(stage.beside(one_after_the_other(number)) for number in range(lanes)))
     stage.notes["kills"] = kills
     stage.notes["calls"] = kills * _CALLS_PER_KILL
-    await keyed_calls.is_whole(stage, jobs=kills * _CALLS_PER_KILL)
+    await keyed_calls.require_whole(stage, jobs=kills * _CALLS_PER_KILL)
 
 
 async def _kill_after_commit(lane: _Lane) -> None:
@@ -92,10 +92,10 @@ async def _kill_after_commit(lane: _Lane) -> None:
     await lane.api.kill()
     await _come_back(lane)
     for key, job_id, answer in zip(keys, stored, await calls, strict=True):
-        _was_answered_late(lane, key, answer)
+        _require_answered_late(lane, key, answer)
         require(answer.replayed, f"job {job_id} was committed, and its call made job {answer.job.job_id}")
         require(answer.job.job_id == job_id, f"job {job_id} was committed, and {answer.job.job_id} is shown")
-        await keyed_calls.is_stored_once(lane.stage, key, job_id)
+        await keyed_calls.require_stored_once(lane.stage, key, job_id)
 
 
 async def _kill_before_commit(lane: _Lane) -> None:
@@ -120,8 +120,8 @@ async def _kill_held(lane: _Lane, keys: Sequence[str], holding: AbstractAsyncCon
         require(bound == 0, f"nothing can be committed, and {bound} keys are bound")
     await _come_back(lane)
     for key, answer in zip(keys, await calls, strict=True):
-        _was_answered_late(lane, key, answer)
-        await keyed_calls.is_stored_once(lane.stage, key, answer.job.job_id)
+        _require_answered_late(lane, key, answer)
+        await keyed_calls.require_stored_once(lane.stage, key, answer.job.job_id)
 
 
 async def _connect(lane: _Lane) -> None:
@@ -142,7 +142,7 @@ async def _come_back(lane: _Lane) -> None:
     await lane.api.start()
 
 
-def _was_answered_late(lane: _Lane, key: str, answer: pb.CreateJobResponse | Refused) -> None:
+def _require_answered_late(lane: _Lane, key: str, answer: pb.CreateJobResponse | Refused) -> None:
     """Require an answer, but not to the first call with the key, else it proved nothing."""
     require(not isinstance(answer, Refused), f"the call was refused in the end: {answer}")
     calls = [

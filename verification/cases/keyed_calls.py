@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from shared.gen.baton.v1 import job_control_pb2 as pb
+from verification.evidence.tables import OF_RUN
 from verification.peers.control import Control, Refused
 from verification.stage.holds import Hold, held
 from verification.stage.stage import Stage
@@ -19,7 +20,7 @@ from verification.unmet import Unmet, require
 WAIT_SECONDS = 30.0
 """For what a second is long for."""
 
-_JOBS_OF_RUN = "select count(*) from jobs where labels ->> 'verify' = $1"
+_JOBS_OF_RUN = f"select count(*) from jobs where {OF_RUN}"
 _JOBS_OF_KEY = """
 select coalesce(array_agg(j.job_id::text), '{}') from idempotency_keys k join jobs j using (job_id)
 where k.key = $1 and k.owner = $2
@@ -66,12 +67,12 @@ async def refused(call: Awaitable[Any]) -> Refused:
     raise Unmet(f"a call that had to be refused was answered with {answer}")
 
 
-async def conflicts(caller: Control, request: pb.CreateJobRequest, job_id: str) -> None:
+async def require_conflict(caller: Control, request: pb.CreateJobRequest, job_id: str) -> None:
     """Require that a call is refused because its key belongs to this job."""
-    names(await refused(caller.insist("CreateJob", request)), job_id)
+    require_named(await refused(caller.insist("CreateJob", request)), job_id)
 
 
-def names(refusal: Refused, job_id: str) -> None:
+def require_named(refusal: Refused, job_id: str) -> None:
     """Require that a refusal says that the key was used, and for which job."""
     require(
         (refusal.status, refusal.reason) == ("ALREADY_EXISTS", "IDEMPOTENCY_KEY_REUSED"),
@@ -81,7 +82,7 @@ def names(refusal: Refused, job_id: str) -> None:
     require(named == job_id, f"the conflict names job {named}, and the key belongs to {job_id}")
 
 
-async def is_one_new_job(
+async def require_one_new_job(
     stage: Stage, key: str, answers: Sequence[pb.CreateJobResponse | Refused], *, owner: str = ""
 ) -> str:
     """Require that answers to racing calls show one job, which one of them made and waits; return its id."""
@@ -93,13 +94,13 @@ async def is_one_new_job(
     made = sum(not each.replayed for each in created)
     require(made == 1, f"{made} of {len(answers)} answers say that they made the job")
     (job_id,) = job_ids
-    await is_stored_once(stage, key, job_id, owner=owner)
+    await require_stored_once(stage, key, job_id, owner=owner)
     dispatches = await stage.value(_DISPATCHES, job_id)
     require(dispatches == 1, f"job {job_id} has {dispatches} dispatches in the outbox")
     return job_id
 
 
-async def is_stored_once(stage: Stage, key: str, job_id: str, *, owner: str = "") -> None:
+async def require_stored_once(stage: Stage, key: str, job_id: str, *, owner: str = "") -> None:
     """Require that the database has this job for the key, and no other."""
     stored = await stage.value(_JOBS_OF_KEY, key, owner or stage.owner)
     require(stored == [job_id], f"the answers show job {job_id}, and the key stands for {stored}")
@@ -111,7 +112,7 @@ async def jobs_of(stage: Stage, key: str) -> Sequence[str]:
     return found
 
 
-async def is_whole(stage: Stage, *, jobs: int) -> None:
+async def require_whole(stage: Stage, *, jobs: int) -> None:
     """Require that the run has made so many jobs, and that no key stands without its job."""
     made = await stage.value(_JOBS_OF_RUN, stage.run)
     require(made == jobs, f"the run made {made} jobs in place of {jobs}")

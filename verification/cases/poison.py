@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from shared.gen.baton.v1 import job_pb2
+from verification.cases import views
 from verification.cases.case import Case
 from verification.evidence.ledger import STARTED
 from verification.stage.executors import Executor
@@ -23,10 +23,6 @@ _RUNS_SECONDS = 0.5
 """A job that starts with the poison again has ended by then, so that none shares its executor three times."""
 
 _HOLDER = "select executor_name from leases where job_id = $1 and attempt = $2"
-
-LOST = job_pb2.ATTEMPT_OUTCOME_LOST
-GIVEN_BACK = job_pb2.ATTEMPT_OUTCOME_GIVEN_BACK
-SUCCEEDED = job_pb2.ATTEMPT_OUTCOME_SUCCEEDED
 
 
 async def ends_its_process(stage: Stage) -> None:
@@ -46,17 +42,15 @@ async def ends_its_executor(stage: Stage) -> None:
     healthy = await _create_healthy(stage)
     for loss in range(1, _LOSSES + 1):
         await _kill_who_runs(stage, poison, executors, loss)
-    await _is_given_up(stage, poison)
-    attempts = await stage.control.attempts(poison.job_id)
-    outcomes = [each.outcome for each in attempts]
-    require(outcomes == [LOST] * _LOSSES, f"its attempts ended as {_named(outcomes)}")
-    incarnations = {each.incarnation_id for each in attempts}
+    await _require_given_up(stage, poison)
+    await views.require_outcomes(stage, poison.job_id, ["LOST"] * _LOSSES)
+    incarnations = {each.incarnation_id for each in await stage.control.attempts(poison.job_id)}
     require(
         len(incarnations) == _LOSSES, f"{_LOSSES} lives of executors ran it, by {len(incarnations)} names"
     )
     for each in healthy:
         ended = await stage.control.until_ended(each.job_id, seconds=_ENDED_SECONDS)
-        require(_fared_well(ended), f"a healthy job ended as {_told(ended)}")
+        require(_fared_well(ended), f"a healthy job ended as {views.described(ended)}")
 
 
 async def _ends_handlers(stage: Stage, *, at_once: int) -> None:
@@ -64,17 +58,18 @@ async def _ends_handlers(stage: Stage, *, at_once: int) -> None:
     begin = stage.history.now()
     poison = await stage.control.create(stage.work(exit_attempts=_EVERY_ATTEMPT))
     healthy = await _create_healthy(stage)
-    await _is_given_up(stage, poison)
+    await _require_given_up(stage, poison)
     stage.notes["seconds until the poison was given up"] = round(stage.history.now() - begin, 1)
-    outcomes = Counter(each.outcome for each in await stage.control.attempts(poison.job_id))
-    require(outcomes[LOST] == _LOSSES, f"its attempts ended as {_named(outcomes.elements())}")
-    require(set(outcomes) <= {LOST, GIVEN_BACK}, f"its attempts ended as {_named(outcomes.elements())}")
+    outcomes = await views.outcomes(stage, poison.job_id)
+    require(outcomes.count("LOST") == _LOSSES, f"its attempts ended as {outcomes}")
+    require(set(outcomes) <= {"LOST", "GIVEN_BACK"}, f"its attempts ended as {outcomes}")
     for each in healthy:
         ended = await stage.control.until_ended(each.job_id, seconds=_ENDED_SECONDS)
-        require(_fared_well(ended) and ended.loss_count == 0, f"a healthy job ended as {_told(ended)}")
-        allowed = {SUCCEEDED, GIVEN_BACK}
-        own = [attempt.outcome for attempt in await stage.control.attempts(each.job_id)]
-        require(set(own) <= allowed, f"the attempts of a healthy job ended as {_named(own)}")
+        require(
+            _fared_well(ended) and ended.loss_count == 0, f"a healthy job ended as {views.described(ended)}"
+        )
+        own = await views.outcomes(stage, each.job_id)
+        require(set(own) <= {"SUCCEEDED", "GIVEN_BACK"}, f"the attempts of a healthy job ended as {own}")
     stage.notes["seconds until all had ended"] = round(stage.history.now() - begin, 1)
     lives = [each.lives for each in executors]
     require(lives == [1, 1], f"executors, which no handler's death may end, were started {lives} times")
@@ -100,9 +95,9 @@ async def _kill_who_runs(stage: Stage, job: job_pb2.Job, executors: Sequence[Exe
     named[0].kill()
 
 
-async def _is_given_up(stage: Stage, poison: job_pb2.Job) -> None:
+async def _require_given_up(stage: Stage, poison: job_pb2.Job) -> None:
     ended = await stage.control.until_ended(poison.job_id, seconds=_ENDED_SECONDS)
-    require(ended.state == job_pb2.JOB_STATE_FAILED, f"the poison ended as {_told(ended)}")
+    require(ended.state == job_pb2.JOB_STATE_FAILED, f"the poison ended as {views.described(ended)}")
     require(ended.error.code == "EXECUTOR_LOST", f"the poison failed as {ended.error.code}")
     counted = ended.loss_count, ended.failure_count
     require(counted == (_LOSSES, 0), f"losses and failures were counted as {counted}")
@@ -110,15 +105,6 @@ async def _is_given_up(stage: Stage, poison: job_pb2.Job) -> None:
 
 def _fared_well(job: job_pb2.Job) -> bool:
     return job.state == job_pb2.JOB_STATE_SUCCEEDED and job.failure_count == 0
-
-
-def _told(job: job_pb2.Job) -> str:
-    state = job_pb2.JobState.Name(job.state)
-    return f"{state} {job.error.code} with {job.failure_count} failures and {job.loss_count} losses"
-
-
-def _named(outcomes: Iterable[job_pb2.AttemptOutcome.ValueType]) -> str:
-    return ", ".join(job_pb2.AttemptOutcome.Name(each) for each in outcomes)
 
 
 CASE = Case(6, "poison", (ends_its_process, ends_a_full_process, ends_its_executor))

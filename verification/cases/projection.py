@@ -7,9 +7,10 @@ import grpc
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import execution_service_pb2_grpc as pb_grpc
 from shared.gen.baton.v1 import job_pb2
-from verification.cases import projection_kills
+from verification.cases import projection_kills, views
 from verification.cases.case import Case
 from verification.evidence.ledger import FINISHED, STARTED
+from verification.peers.channel import channel_to
 from verification.peers.control import Refused
 from verification.peers.executor import ScriptedExecutor, heartbeat, ref, success, success_of
 from verification.stage.stage import Stage
@@ -47,7 +48,7 @@ async def fails_half_way(stage: Stage) -> None:
         await _report_all(stage, executor, culprits, attempt=2)
     for job_id in culprits:
         ended = await stage.control.until_ended(job_id)
-        require(ended.state == job_pb2.JOB_STATE_FAILED, f"the culprit ended as {_told(ended)}")
+        require(ended.state == job_pb2.JOB_STATE_FAILED, f"the culprit ended as {views.described(ended)}")
         require(ended.error.code == _INTERNAL, f"the culprit failed as {ended.error.code}")
         counted = ended.attempt, ended.failure_count, ended.artifact_count
         require(counted == (2, 2, 0), f"attempts, failures and artifacts were counted as {counted}")
@@ -61,7 +62,7 @@ async def fails_once(stage: Stage) -> None:
         await _report_all(stage, executor, {job_id: "raise"}, attempt=1)
         await _report_all(stage, executor, {job_id: "return"}, attempt=2)
     ended = await stage.control.until_ended(job_id)
-    require(ended.state == job_pb2.JOB_STATE_SUCCEEDED, f"the job ended as {_told(ended)}")
+    require(ended.state == job_pb2.JOB_STATE_SUCCEEDED, f"the job ended as {views.described(ended)}")
     require(ended.artifact_count == 1, f"the job has {ended.artifact_count} artifacts")
     written = await stage.value("select array_agg(attempt) from synthetic_results where job_id = $1", job_id)
     require(written == [2], f"the rows of its projections are of the attempts {written}")
@@ -72,12 +73,12 @@ async def too_large(stage: Stage) -> None:
     executor = await stage.executors.start("a", queues__drill__at_once=1)
     handlers = executor.handler_process_ids()
     large = await stage.control.create(stage.work(output_bytes=_LARGE_BYTES))
-    await _is_refused_for_its_size(stage, large.job_id)
-    phases = [each.phase for each in stage.ledger.of(large.job_id)]
+    await _require_refused_for_its_size(stage, large.job_id)
+    phases = stage.ledger.phases_of(large.job_id)
     require(phases == [STARTED, FINISHED], f"the handler of the large result wrote {phases}")
     after = await stage.control.create(stage.work())
     ended = await stage.control.until_ended(after.job_id)
-    require(ended.state == job_pb2.JOB_STATE_SUCCEEDED, f"the next job ended as {_told(ended)}")
+    require(ended.state == job_pb2.JOB_STATE_SUCCEEDED, f"the next job ended as {views.described(ended)}")
     require(executor.alive and executor.handler_process_ids() == handlers, "a process of the executor ended")
 
 
@@ -94,7 +95,7 @@ async def too_large_from_others(stage: Stage) -> None:
             (answer.outcome, answer.reason) == (REFUSED, _TOO_LARGE),
             f"it was answered {pb.ReportOutcome.Name(answer.outcome)} {answer.reason}",
         )
-        await _is_refused_for_its_size(stage, large.job_id)
+        await _require_refused_for_its_size(stage, large.job_id)
         await _by_a_call(stage, executor)
 
 
@@ -114,11 +115,11 @@ async def _by_a_call(stage: Stage, executor: ScriptedExecutor) -> None:
     answer = await executor.fail(lease, _TOO_LARGE)
     require(answer.outcome == ACCEPTED, f"the failure was answered {answer}")
     ended = await stage.control.until_ended(job.job_id)
-    require(ended.error.code == _TOO_LARGE, f"the job of the large result ended as {_told(ended)}")
+    require(ended.error.code == _TOO_LARGE, f"the job of the large result ended as {views.described(ended)}")
 
 
 async def _refusal(stage: Stage, request: pb.ReportResultRequest) -> Refused:
-    async with grpc.aio.insecure_channel(stage.stack.execution) as channel:
+    async with channel_to(stage.stack.execution) as channel:
         try:
             answer = await pb_grpc.ExecutionServiceStub(channel).ReportResult(request, timeout=_CALL_SECONDS)
         except grpc.aio.AioRpcError as error:
@@ -152,17 +153,16 @@ async def _report_all(
         require(left == expected, f"{left - expected} rows are left of a projection that failed")
 
 
-async def _is_refused_for_its_size(stage: Stage, job_id: str) -> None:
+async def _require_refused_for_its_size(stage: Stage, job_id: str) -> None:
     ended = await stage.control.until_ended(job_id)
-    require(ended.state == job_pb2.JOB_STATE_FAILED, f"the job of the large result ended as {_told(ended)}")
+    require(
+        ended.state == job_pb2.JOB_STATE_FAILED,
+        f"the job of the large result ended as {views.described(ended)}",
+    )
     require(ended.error.code == _TOO_LARGE, f"it failed as {ended.error.code}")
     require("bytes" in ended.error.message, f"its error does not tell why: {ended.error.message}")
     counted = ended.attempt, ended.failure_count
     require(counted == (1, 1), f"attempts and failures were counted as {counted}")
-
-
-def _told(job: job_pb2.Job) -> str:
-    return f"{job_pb2.JobState.Name(job.state)} {job.error.code}"
 
 
 CASE = Case(

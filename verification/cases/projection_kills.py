@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
-from functools import partial
-
-import grpc
+from collections.abc import Collection
 
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 from verification.cases.case import Part
 from verification.evidence.ledger import FINISHED, STARTED
+from verification.evidence.tables import OF_RUN
+from verification.peers.channel import channel_to
 from verification.peers.cuttable import Direction, cuttable
 from verification.peers.executor import ScriptedExecutor, failure, heartbeat, success
 from verification.stage.holds import held
+from verification.stage.meanwhile import meanwhile
 from verification.stage.spare_services import spare_worker
 from verification.stage.stack import Life
-from verification.stage.stage import Stage
+from verification.stage.stage import OPEN, Stage
 from verification.unmet import require
 
 _KILLS = 50
@@ -30,12 +29,7 @@ _WORK_SECONDS = 0.3
 _FEEDING_SECONDS = 0.2
 _KILLED_WITHIN_SECONDS = 0.5
 _RECONNECT_SECONDS = 0.5
-_CONNECT_MILLISECONDS = 200
 _WAIT_SECONDS = 60.0
-
-_OF_RUN = "labels @> jsonb_build_object('verify', $1::text)"
-_OPEN = f"select count(*) from jobs where {_OF_RUN} and state in ('QUEUED', 'RUNNING')"
-_DONE = f"select count(*) from jobs where {_OF_RUN} and state = 'SUCCEEDED'"
 
 # One statement has one snapshot: what one transaction wrote is there as a whole, or not at all.
 _TRACES = f"""
@@ -45,7 +39,7 @@ select coalesce(array_agg(distinct traces), '{{}}') from (
         (select count(*) from job_events e where e.job_id = j.job_id and e.kind = 'succeeded'),
         (select count(*) from outbox o where o.aggregate_id = j.job_id and o.event_type = 'job.succeeded'),
         (select count(*) from attempts a where a.job_id = j.job_id and a.outcome = 'succeeded')) as traces
-    from jobs j where {_OF_RUN} and (job_id::text = $2 or $2 = '')) t
+    from jobs j where {OF_RUN} and (job_id::text = $2 or $2 = '')) t
 """
 """State, projections, events, outgoing events and successful attempts of each job."""
 _WHOLE = "1/1/1/1/1"
@@ -71,19 +65,17 @@ async def killed_at_random(stage: Stage) -> None:
             reconnect_seconds_max=_RECONNECT_SECONDS,
             queues__drill__at_once=_AT_ONCE,
         )
-        async with _fed(stage):
+        async with meanwhile(_feed(stage)):
             for _ in range(kills):
-                await _until_done(stage, await stage.value(_DONE, stage.run) + 1)
+                await _until_done(stage, await stage.jobs("SUCCEEDED") + 1)
                 await asyncio.sleep(stage.random.uniform(0, _KILLED_WITHIN_SECONDS))
                 await worker.kill()
-                await _is_all_or_nothing(stage)
+                await _require_all_or_nothing(stage)
                 await worker.start()
-        await stage.until_value(
-            _OPEN, stage.run, holds=lambda count: count == 0, seconds=_WAIT_SECONDS, what="all jobs to end"
-        )
-    await _is_all_or_nothing(stage, allowed=[_WHOLE])
+        await stage.until_ended(seconds=_WAIT_SECONDS)
+    await _require_all_or_nothing(stage, allowed=[_WHOLE])
     stage.notes["kills"] = kills
-    stage.notes["results"] = await stage.value(_DONE, stage.run)
+    stage.notes["results"] = await stage.jobs("SUCCEEDED")
 
 
 async def killed_before_commit(stage: Stage) -> None:
@@ -103,7 +95,7 @@ async def killed_before_commit(stage: Stage) -> None:
             await executor.until_over()
             require(not executor.answers, f"before the commit it was answered {executor.answers}")
         await _serving_again(stage, life)
-        await _is_all_or_nothing(stage, lease.job_id, allowed=[_NOTHING])
+        await _require_all_or_nothing(stage, lease.job_id, allowed=[_NOTHING])
         await _report_again(stage, lease, executor.incarnation_id, lost=False)
 
 
@@ -134,7 +126,7 @@ async def executor_never_answered(stage: Stage) -> None:
                 f"a{turn}", execution_address=way.address, reconnect_seconds_max=_RECONNECT_SECONDS
             )
             first = await stage.control.create(stage.work(duration_seconds=1))
-            await stage.until(partial(stage.ledger.of, first.job_id), seconds=_WAIT_SECONDS, what="a handler")
+            await stage.until_begun(first.job_id)
             way.swallow(Direction.TO_CLIENT)
             await _until_succeeded(stage, first.job_id)
             life = stage.kill("worker")
@@ -144,14 +136,14 @@ async def executor_never_answered(stage: Stage) -> None:
             second = await stage.control.create(stage.work())
             ended = await stage.control.until_ended(second.job_id, seconds=_WAIT_SECONDS)
             require(ended.state == job_pb2.JOB_STATE_SUCCEEDED, f"job {second.job_id} did not succeed")
-            phases = [each.phase for each in stage.ledger.of(first.job_id)]
+            phases = stage.ledger.phases_of(first.job_id)
             require(phases == [STARTED, FINISHED], f"the handler whose result was committed wrote {phases}")
             exit_code = await executor.stop()
             left = "left_unanswered" in executor.log
             require(
                 exit_code == 0 and not left, f"the executor ended with {exit_code}; a report is open: {left}"
             )
-    await _is_all_or_nothing(stage, allowed=[_WHOLE])
+    await _require_all_or_nothing(stage, allowed=[_WHOLE])
 
 
 async def _leased(stage: Stage, executor: ScriptedExecutor) -> pb.Lease:
@@ -178,7 +170,7 @@ async def _report_again(stage: Stage, lease: pb.Lease, incarnation_id: str, *, l
             (answer,) = await executor.report(success(lease))
             accepted = answer.outcome == pb.REPORT_OUTCOME_ACCEPTED
             require(accepted, f"the repeated report was answered {answer}")
-            await _is_all_or_nothing(stage, lease.job_id, allowed=[_WHOLE])
+            await _require_all_or_nothing(stage, lease.job_id, allowed=[_WHOLE])
         (answer,) = await executor.report(failure(lease))
         require(answer.outcome == pb.REPORT_OUTCOME_REFUSED, f"another report was answered {answer}")
     job = await stage.control.get(lease.job_id)
@@ -188,14 +180,13 @@ async def _report_again(stage: Stage, lease: pb.Lease, incarnation_id: str, *, l
 async def _serving_again(stage: Stage, life: Life) -> None:
     """Wait until the worker after that life can be called."""
     await stage.restarted(life)
-    options = [("grpc.max_reconnect_backoff_ms", _CONNECT_MILLISECONDS)]
-    async with grpc.aio.insecure_channel(stage.stack.execution, options=options) as channel:
+    async with channel_to(stage.stack.execution) as channel:
         await asyncio.wait_for(channel.channel_ready(), _WAIT_SECONDS)
 
 
 async def _until_done(stage: Stage, count: int) -> None:
-    await stage.until_value(
-        _DONE, stage.run, holds=lambda done: done >= count, seconds=_WAIT_SECONDS, what="more results"
+    await stage.until_jobs(
+        "SUCCEEDED", holds=lambda done: done >= count, seconds=_WAIT_SECONDS, what="more results"
     )
 
 
@@ -209,7 +200,7 @@ async def _until_succeeded(stage: Stage, job_id: str) -> None:
     )
 
 
-async def _is_all_or_nothing(
+async def _require_all_or_nothing(
     stage: Stage, job_id: str = "", *, allowed: Collection[str] = _ALL_OR_NOTHING
 ) -> None:
     """Require that each job of the run, or this one, shows all traces of a success or none."""
@@ -220,25 +211,13 @@ async def _is_all_or_nothing(
     )
 
 
-@asynccontextmanager
-async def _fed(stage: Stage) -> AsyncIterator[None]:
-    """Keep so many jobs open while the block runs that results come all the time."""
-
-    async def feed() -> None:
-        while True:
-            missing = _BACKLOG - await stage.open_jobs()
-            work = stage.work(duration_seconds=_WORK_SECONDS)
-            await asyncio.gather(*(stage.control.create(work) for _ in range(missing)))
-            await asyncio.sleep(_FEEDING_SECONDS)
-
-    feeding = asyncio.create_task(feed())
-    try:
-        yield
-    finally:
-        feeding.cancel()
-        await asyncio.wait({feeding})
-    if not feeding.cancelled():
-        feeding.result()
+async def _feed(stage: Stage) -> None:
+    """Keep so many jobs open that results come all the time."""
+    while True:
+        missing = _BACKLOG - await stage.jobs(*OPEN)
+        work = stage.work(duration_seconds=_WORK_SECONDS)
+        await asyncio.gather(*(stage.control.create(work) for _ in range(missing)))
+        await asyncio.sleep(_FEEDING_SECONDS)
 
 
 PARTS: tuple[Part, ...] = (

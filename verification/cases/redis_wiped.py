@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
+from verification.cases import views
 from verification.cases.case import Case
 from verification.evidence.ledger import FINISHED, STARTED
+from verification.evidence.tables import OF_RUN
 from verification.stage.executors import Executor
 from verification.stage.holds import held
 from verification.stage.redis_contents import RedisContents
@@ -42,18 +43,15 @@ _EMPTY_SECONDS = 45.0
 _GROWTH_BYTES_MAX = 4 << 20
 """For the events' copy and the buffers of connections."""
 
-_OF_RUN = "labels @> jsonb_build_object('verify', $1::text)"
-_DONE = f"select count(*) from jobs where {_OF_RUN} and state = 'SUCCEEDED'"
-_OPEN = f"select count(*) from jobs where {_OF_RUN} and state in ('QUEUED', 'RUNNING')"
 _OTHERS = f"""
-select count(*) from jobs where {_OF_RUN} and not (state = 'SUCCEEDED' and failures + losses = 0)
+select count(*) from jobs where {OF_RUN} and not (state = 'SUCCEEDED' and failures + losses = 0)
 """
 _CANCELLED_MEANWHILE = 2
 _WAITING = f"""
 select count(*) from outbox join jobs on job_id = aggregate_id
-where {_OF_RUN} and event_type = 'job.dispatch' and outbox.state = 'delivered'
+where {OF_RUN} and event_type = 'job.dispatch' and outbox.state = 'delivered'
 """
-_LOCK_QUEUED = f"select from jobs where {_OF_RUN} and state = 'QUEUED' order by job_id for update"
+_LOCK_QUEUED = f"select from jobs where {OF_RUN} and state = 'QUEUED' order by job_id for update"
 
 
 async def wiped_then_started_empty(stage: Stage) -> None:
@@ -71,17 +69,17 @@ async def wiped_then_started_empty(stage: Stage) -> None:
     crossing = await _live_through_an_outage(stage)
 
     back = stage.history.now()
-    await _until_all_have_ended(stage)
+    await stage.until_ended(seconds=_BACK_SECONDS)
     stage.notes["seconds to the end"] = round(stage.history.now() - back, 1)
     require(_lives(stage, executors) == lives, f"something was restarted: {_lives(stage, executors)}")
-    phases = [each.phase for each in stage.ledger.of(crossing.job_id)]
+    phases = stage.ledger.phases_of(crossing.job_id)
     require(phases == [STARTED, FINISHED], f"the handler that ran across the outage wrote {phases}")
     others = await stage.value(_OTHERS, stage.run)
     require(
         others == _CANCELLED_MEANWHILE,
         f"{others} jobs failed, were cancelled, or have lost attempts; {_CANCELLED_MEANWHILE} were cancelled",
     )
-    await _becomes_empty(stage, redis, used_before)
+    await _until_empty(stage, redis, used_before)
 
 
 async def wiped_while_entries_are_pending(stage: Stage) -> None:
@@ -95,11 +93,11 @@ async def wiped_while_entries_are_pending(stage: Stage) -> None:
         stage.notes["entries pending"] = await _until_pending(redis)
         stage.history.fault("valkey", "wiped")
         await redis.wipe()
-    await _until_all_have_ended(stage)
+    await stage.until_ended(seconds=_BACK_SECONDS)
     require(_lives(stage, executors) == lives, f"something was restarted: {_lives(stage, executors)}")
     starts = sorted(each.job_id for each in stage.ledger.entries() if each.phase == STARTED)
     require(starts == sorted(each.job_id for each in jobs), f"{len(jobs)} jobs started {len(starts)} times")
-    await _becomes_empty(stage, redis, used_before)
+    await _until_empty(stage, redis, used_before)
 
 
 async def _wipe(stage: Stage, redis: RedisContents) -> None:
@@ -118,14 +116,12 @@ async def _live_through_an_outage(stage: Stage) -> job_pb2.Job:
         for seconds in (_CROSSING_SECONDS, _ENDING_SECONDS, _STOPPING_SECONDS)
     ]
     for each in started:
-        await stage.until(
-            partial(stage.ledger.of, each.job_id), seconds=30, what="a handler that is to run meanwhile"
-        )
+        await stage.until_begun(each.job_id)
     with stage.held_down("valkey"):
         down = stage.history.now()
         for kept in (stage.stack.directory / "valkey").iterdir():
             shutil.rmtree(kept)
-        done = await stage.value(_DONE, stage.run)
+        done = await stage.jobs("SUCCEEDED")
         await _use(stage, stopping)
         await _until_done(stage, done + 1)
         await asyncio.sleep(max(0.0, _STOPPED_SECONDS - (stage.history.now() - down)))
@@ -140,11 +136,15 @@ async def _use(stage: Stage, stopping: job_pb2.Job) -> None:
         request = stage.control.creation(stage.work(duration_seconds=_JOB_SECONDS))
         created.append((await stage.control.call("CreateJob", request)).job)
     read = (await stage.control.call("GetJob", pb.GetJobRequest(job_id=created[0].job_id))).job
-    require(read.state == job_pb2.JOB_STATE_QUEUED, f"a job that can't have started is {_state(read)}")
+    require(
+        read.state == job_pb2.JOB_STATE_QUEUED, f"a job that can't have started is {views.described(read)}"
+    )
     for job in (created[1], stopping):
         await stage.control.call("CancelJob", pb.CancelJobRequest(job_id=job.job_id))
         ended = await stage.control.until_ended(job.job_id, seconds=30)
-        require(ended.state == job_pb2.JOB_STATE_CANCELLED, f"a cancelled job ended as {_state(ended)}")
+        require(
+            ended.state == job_pb2.JOB_STATE_CANCELLED, f"a cancelled job ended as {views.described(ended)}"
+        )
         require(not ended.cancellation.forced, "the handler was not told of the cancel")
 
 
@@ -159,14 +159,8 @@ async def _create(stage: Stage, count: int) -> Sequence[job_pb2.Job]:
 
 
 async def _until_done(stage: Stage, count: int) -> None:
-    await stage.until_value(
-        _DONE, stage.run, holds=lambda done: done >= count, seconds=_BACK_SECONDS, what=f"{count} results"
-    )
-
-
-async def _until_all_have_ended(stage: Stage) -> None:
-    await stage.until_value(
-        _OPEN, stage.run, holds=lambda count: count == 0, seconds=_BACK_SECONDS, what="every job to end"
+    await stage.until_jobs(
+        "SUCCEEDED", holds=lambda done: done >= count, seconds=_BACK_SECONDS, what=f"{count} results"
     )
 
 
@@ -177,7 +171,7 @@ async def _until_pending(redis: RedisContents) -> int:
     return pending
 
 
-async def _becomes_empty(stage: Stage, redis: RedisContents, used_before: int) -> None:
+async def _until_empty(stage: Stage, redis: RedisContents, used_before: int) -> None:
     """Wait until nothing is left in any lease stream, and look at the memory then."""
     deadline = stage.history.now() + _EMPTY_SECONDS
     while (left := (await redis.entries(), await redis.pending())) != (0, 0):
@@ -192,10 +186,6 @@ def _lives(stage: Stage, executors: Sequence[Executor]) -> Mapping[str, int | No
     """The process of everything that must outlive the loss of Redis."""
     services = {name: stage.stack.life(name).process_id for name in ("api", "worker", "postgres")}
     return services | {each.name: each.process_id for each in executors}
-
-
-def _state(job: job_pb2.Job) -> str:
-    return job_pb2.JobState.Name(job.state)
 
 
 CASE = Case(3, "Redis wiped", (wiped_then_started_empty, wiped_while_entries_are_pending))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping
 from signal import SIGTERM
 from types import MappingProxyType
 
@@ -16,6 +15,7 @@ from verification.evidence import tables
 from verification.evidence.ledger import FINISHED, STARTED
 from verification.evidence.tables import LABEL
 from verification.stage.executors import Executor
+from verification.stage.meanwhile import meanwhile
 from verification.stage.stage import HEARTBEAT_SECONDS, LOST_AFTER_SECONDS, Stage
 from verification.unmet import require
 
@@ -48,10 +48,10 @@ async def executors_in_turn(stage: Stage) -> None:
     """Executors that are told to stop one after the other finish their jobs, and cost nobody anything."""
     old = await stage.executors.start_all(*_EXECUTORS, queues__drill__at_once=_AT_ONCE)
     stops: list[asyncio.Task[None]] = []
-    async with _load(stage):
+    async with meanwhile(_create(stage)):
         for each in old:
             await _until_begun_long(stage, each)
-            stops.append(asyncio.create_task(_stopped(stage, each)))
+            stops.append(stage.beside(_stopped(stage, each)))
             await stage.executors.start(f"{each.name}-new", queues__drill__at_once=_AT_ONCE)
         await asyncio.gather(*stops)
     await stage.settle()
@@ -73,8 +73,8 @@ async def services_in_turn(stage: Stage) -> None:
     """Services that are told to stop one after the other end well and in time, and nobody loses a lease."""
     await stage.executors.start_all(*_EXECUTORS, queues__drill__at_once=_AT_ONCE, reconnect_seconds_max=0.5)
     watched = await stage.control.create(stage.work(duration_seconds=4 * LOST_AFTER_SECONDS))
-    watching = asyncio.create_task(stage.control.watch_to_end(watched.job_id))
-    async with _load(stage):
+    watching = stage.beside(stage.control.watch_to_end(watched.job_id))
+    async with meanwhile(_create(stage)):
         for name in ("worker", "api"):
             await _until_running(stage)
             await _require_clean_end(stage, name)
@@ -86,20 +86,8 @@ async def services_in_turn(stage: Stage) -> None:
     await _require_undisturbed(stage)
 
 
-@asynccontextmanager
-async def _load(stage: Stage) -> AsyncIterator[None]:
-    """Keep jobs waiting while the block runs, most of them short."""
-    task = asyncio.create_task(_create(stage))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-    if not task.cancelled():
-        task.result()
-
-
 async def _create(stage: Stage) -> None:
+    """Keep jobs waiting, most of them short."""
     created = 0
     while True:
         finished = sum(each.phase == FINISHED for each in stage.ledger.entries())
@@ -136,7 +124,7 @@ async def _stop_while_leases_come(stage: Stage, name: str) -> list[str]:
         seconds=_WAIT_SECONDS,
         what="leases for an executor that does not read",
     )
-    stopping = asyncio.create_task(_stopped(stage, executor))
+    stopping = stage.beside(_stopped(stage, executor))
     await stage.until(lambda: _told_to_stop(stage, name), seconds=_WAIT_SECONDS, what="the signal")
     executor.resume()
     await stopping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from shared.gen.baton.v1 import execution_service_pb2_grpc as pb_grpc
 from shared.gen.baton.v1 import job_control_pb2, job_pb2
 from verification.cases import views
 from verification.evidence import tables
+from verification.peers.channel import channel_to
 from verification.peers.control import Refused
 from verification.peers.executor import (
     ScriptedExecutor,
@@ -42,7 +42,7 @@ async def stores_nothing(stage: Stage) -> None:
     """Whatever is said under a stale token is refused and stores nothing, whoever holds the job meanwhile."""
     async with stage.scripted("twin") as a, stage.scripted("twin") as b:
         job = await stage.control.create()
-        watching = asyncio.create_task(stage.control.watch_to_end(job.job_id))
+        watching = stage.beside(stage.control.watch_to_end(job.job_id))
         stale = await _lost_lease(stage, a, job.job_id)
         await _require_refused(stage, a, stale)  # between two attempts
         await b.hello(credits=1)
@@ -59,14 +59,14 @@ async def stores_nothing(stage: Stage) -> None:
         _require_none_of_it(await watching)
         await _require_pieces(stage, job.job_id, ["one ", "two "])
         await require_won(stage, job.job_id)
-        await _takes_new_work(stage, a, stale)
+        await _require_new_work_taken(stage, a, stale)
 
 
 async def of_ones_own_is_refused(stage: Stage) -> None:
     """An executor that gets the next attempt of a job that it lost can do nothing with its first token."""
     async with stage.scripted("a") as a:
         job = await stage.control.create()
-        watching = asyncio.create_task(stage.control.watch_to_end(job.job_id))
+        watching = stage.beside(stage.control.watch_to_end(job.job_id))
         stale = await _lost_lease(stage, a, job.job_id)
         await a.credit(1)
         current = (await a.leases_when(2))[1]
@@ -159,7 +159,7 @@ async def _require_lost(executor: ScriptedExecutor, stale: pb.Lease, what: str, 
 async def _require_calls_refused(stage: Stage, stale: pb.Lease) -> None:
     """The same outside a session."""
     broken = failure(stale, "INPUT_BROKEN").failure
-    async with grpc.aio.insecure_channel(stage.stack.execution) as channel:
+    async with channel_to(stage.stack.execution) as channel:
         stub = pb_grpc.ExecutionServiceStub(channel)
 
         async def snapshot() -> None:
@@ -204,7 +204,7 @@ async def _stored(stage: Stage, job_id: str) -> Rows:
     }
 
 
-async def _takes_new_work(stage: Stage, executor: ScriptedExecutor, stale: pb.Lease) -> None:
+async def _require_new_work_taken(stage: Stage, executor: ScriptedExecutor, stale: pb.Lease) -> None:
     """Require that an executor whose lease was lost goes on, on its old stream and on a new one."""
     known = len(executor.leases)
     await executor.credit(1)
@@ -221,8 +221,7 @@ async def _takes_new_work(stage: Stage, executor: ScriptedExecutor, stale: pb.Le
 async def require_won(stage: Stage, job_id: str) -> None:
     """Require that attempt 1 was lost, attempt 2 succeeded, and everything that is left is of attempt 2."""
     job = await views.require_agreement(stage, job_id)
-    outcomes = await views.outcomes(stage, job_id)
-    require(outcomes == ["LOST", "SUCCEEDED"], f"the attempts ended {outcomes}")
+    await views.require_outcomes(stage, job_id, ["LOST", "SUCCEEDED"])
     require(job.state == job_pb2.JOB_STATE_SUCCEEDED, f"the job is {views.word(job_pb2.JobState, job.state)}")
     counted = (job.loss_count, job.failure_count)
     require(counted == (1, 0), f"{counted[0]} losses and {counted[1]} failures are counted")

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from shared.gen.baton.v1 import execution_service_pb2 as execution_pb
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
-from verification.cases import told_story
+from verification.cases import told_story, views
 from verification.cases.case import Case
-from verification.cases.told_story import WAIT_SECONDS, Told, require_told, story_of, watch_to_piece
+from verification.cases.told_story import WAIT_SECONDS, Item, require_told, story_of, watch_to_piece
 from verification.peers import executor as scripted
 from verification.stage.holds import held
 from verification.stage.stage import Stage
@@ -49,13 +49,13 @@ async def over_a_restart_of_the_api(stage: Stage) -> None:
         )
         await stage.restarted(life)
         await _until_told(stage, "breaks at 900", _BREAKS_AT + 1)
-    story = await _whole_story(stage, job_id, await first)
+    story = await _require_whole_story(stage, job_id, await first)
     require_told("the watcher from 600", await later, told_story.after(story, to_later[-1]))
     require_told("the watcher that broke at 900", [*broken, *await resumed], story)
-    await _is_retried_once(stage, job_id)
+    await _require_retried_once(stage, job_id)
     failed = [number for what, (of, number, _) in story if what == "piece" and of == 1]
     require(len(failed) == _FAILS_AFTER, f"{len(failed)} pieces are kept of the attempt that failed")
-    await _from_any_point(stage, job_id, await first, story)
+    await _require_from_any_point(stage, job_id, await first, story)
 
 
 async def over_a_restart_of_the_worker(stage: Stage) -> None:
@@ -68,7 +68,7 @@ async def over_a_restart_of_the_worker(stage: Stage) -> None:
         stored = await stage.value(_STORED, job_id, 1)
         require(stored <= _BREAKS_AT, f"piece {_BREAKS_AT + 1} is held, and {stored} pieces are stored")
         await stage.kill_and_restart("worker")
-    await _whole_story(stage, job_id, await watching)
+    await _require_whole_story(stage, job_id, await watching)
 
 
 async def over_a_death_of_the_executor(stage: Stage) -> None:
@@ -79,10 +79,8 @@ async def over_a_death_of_the_executor(stage: Stage) -> None:
         executor = await stage.executors.start("a", kept_alive=True)
         await hold.until_waited_for()
         executor.kill()
-    await _whole_story(stage, job_id, await watching)
-    outcomes = [each.outcome for each in await stage.control.attempts(job_id)]
-    expected = [job_pb2.ATTEMPT_OUTCOME_LOST, job_pb2.ATTEMPT_OUTCOME_SUCCEEDED]
-    require(outcomes == expected, f"the attempts ended as {outcomes}")
+    await _require_whole_story(stage, job_id, await watching)
+    await views.require_outcomes(stage, job_id, ["LOST", "SUCCEEDED"])
 
 
 async def slow_watcher(stage: Stage) -> None:
@@ -122,8 +120,8 @@ async def result_names_its_pieces(stage: Stage) -> None:
         )
         await executor.goodbye()
     await stage.executors.start("a")
-    await _whole_story(stage, job_id, await stage.control.watch_to_end(job_id))
-    await _is_retried_once(stage, job_id)
+    await _require_whole_story(stage, job_id, await stage.control.watch_to_end(job_id))
+    await _require_retried_once(stage, job_id)
 
 
 async def _streaming_job(stage: Stage, **order: object) -> str:
@@ -137,7 +135,9 @@ async def _streaming_job(stage: Stage, **order: object) -> str:
     return job.job_id
 
 
-async def _whole_story(stage: Stage, job_id: str, updates: Sequence[pb.WatchJobResponse]) -> list[Told]:
+async def _require_whole_story(
+    stage: Stage, job_id: str, updates: Sequence[pb.WatchJobResponse]
+) -> list[Item]:
     """Require that a watch told all, with a reset mark, and the last attempt the result; return all."""
     story = await story_of(stage, job_id)
     require_told("the watcher from the start", updates, story)
@@ -151,11 +151,11 @@ async def _whole_story(stage: Stage, job_id: str, updates: Sequence[pb.WatchJobR
     resets = [attempt for _, kind, attempt in events if kind == "output_reset"]
     require(resets == attempts[1:], f"attempts {attempts} streamed, and the resets are of {resets}")
     require(len(attempts) > 1, "one attempt streamed all, which shows nothing")
-    await _is_result(stage, job_id, [text for attempt, _, text in pieces if attempt == attempts[-1]])
+    await _require_result(stage, job_id, [text for attempt, _, text in pieces if attempt == attempts[-1]])
     return story
 
 
-async def _is_result(stage: Stage, job_id: str, texts: Sequence[str]) -> None:
+async def _require_result(stage: Stage, job_id: str, texts: Sequence[str]) -> None:
     """Require that these are the pieces of the attempt that succeeded."""
     right = [f"{number} ".ljust(_CHARACTERS, ".") for number in range(1, _PIECES + 1)]
     require(texts == right, f"the result's attempt has {len(texts)} pieces, not those that were ordered")
@@ -171,7 +171,7 @@ async def _is_result(stage: Stage, job_id: str, texts: Sequence[str]) -> None:
     require(kept.output_hash == hashlib.sha256(canonical).hexdigest(), "the output has another hash")
 
 
-async def _is_retried_once(stage: Stage, job_id: str) -> None:
+async def _require_retried_once(stage: Stage, job_id: str) -> None:
     """Require that the first attempt failed, and the second, its output reset, succeeded."""
     kinds = [(kind, attempt) for _, kind, attempt in await told_story.events_of(stage, job_id)]
     expected = [("started", 1), ("attempt_ended", 1), ("started", 2), ("output_reset", 2), ("succeeded", 2)]
@@ -179,15 +179,11 @@ async def _is_retried_once(stage: Stage, job_id: str) -> None:
     require(not missing and kinds[-1] == expected[-1], f"the events are {kinds}")
     order = [kinds.index(each) for each in expected]
     require(order == sorted(order), f"the events are out of order: {kinds}")
-    outcomes = [each.outcome for each in await stage.control.attempts(job_id)]
-    require(
-        outcomes == [job_pb2.ATTEMPT_OUTCOME_FAILED, job_pb2.ATTEMPT_OUTCOME_SUCCEEDED],
-        f"the attempts ended as {outcomes}",
-    )
+    await views.require_outcomes(stage, job_id, ["FAILED", "SUCCEEDED"])
 
 
-async def _from_any_point(
-    stage: Stage, job_id: str, updates: Sequence[pb.WatchJobResponse], story: Sequence[Told]
+async def _require_from_any_point(
+    stage: Stage, job_id: str, updates: Sequence[pb.WatchJobResponse], story: Sequence[Item]
 ) -> None:
     """Require that any cursor, and any event's number, leads to all that follows."""
     numbered = [each for each in updates if told_story.told([each])]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta
-
-from google.protobuf.timestamp_pb2 import Timestamp
+from datetime import UTC
 
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from verification.cases import views
 from verification.cases.case import Case
-from verification.peers.executor import failure, heartbeat
+from verification.peers.executor import ScriptedExecutor, failure, heartbeat
 from verification.stage.freezing import frozen
 from verification.stage.holds import held
+from verification.stage.spare_services import spare_worker
 from verification.stage.stage import GRACE_SECONDS, LOST_AFTER_SECONDS, Stage
 from verification.unmet import require
 
@@ -28,6 +27,7 @@ _SLACK = 3
 """How many times as long anything may take on a machine that is busy with others."""
 
 _HAS_PULSE = "select clock_timestamp() - pulse_time < interval '1 second' from pulse"
+_DELIVERED = "select count(*) from outbox where aggregate_id = $1 and state = 'delivered'"
 _HOLD_JOB = "select job_id from jobs where job_id = $1 for update"
 _OUTCOME = "select outcome from attempts where job_id = $1 and attempt = 1"
 _TOOK = (
@@ -58,6 +58,27 @@ async def a_service_that_hangs_costs_no_lease(stage: Stage) -> None:
             answer = await again.succeed(lease)
             told = pb.ReportOutcome.Name(answer.outcome)
             require(answer.outcome == pb.REPORT_OUTCOME_ACCEPTED, f"its result was answered with {told}")
+    await views.require_outcomes(stage, job.job_id, ["SUCCEEDED"])
+
+
+async def a_service_that_wakes_up_grants_nothing_to_who_has_left(stage: Stage) -> None:
+    """A worker that hung while its executor went to another one claims no job for the session that was left."""
+    async with (
+        spare_worker(stage) as replica,
+        stage.scripted("a") as left,
+        ScriptedExecutor.connected(replica.address, name="a", history=stage.history) as moved,
+    ):
+        await left.hello(credits=1)
+        with frozen(stage.stack.process_id("worker")):
+            await moved.hello(incarnation_id=left.incarnation_id)
+            job = await stage.control.create()
+            await stage.until_value(
+                _DELIVERED, job.job_id, holds=bool, seconds=_WAIT_SECONDS, what="an entry for the worker"
+            )
+        await left.until_over()
+        require(not left.leases, "a session that another one had replaced was given a lease")
+        await moved.credit(1)
+        await moved.succeed(await moved.lease())
     await _require_outcomes(stage, job.job_id, ["SUCCEEDED"])
 
 
@@ -90,7 +111,7 @@ async def nothing_begins_before_it_is_due(stage: Stage) -> None:
         lease = await a.lease()
         report = failure(lease, "PROVIDER_UNAVAILABLE")
         report.failure.retry_after.FromSeconds(_RETRY_AFTER_SECONDS)
-        due = await _due(stage)
+        due = await stage.due_in(_RETRY_AFTER_SECONDS)
         later = await stage.control.create(run_time=due)
         await a.report(report)
         for each in (await a.leases_when(3))[1:]:
@@ -98,8 +119,8 @@ async def nothing_begins_before_it_is_due(stage: Stage) -> None:
     waited = await stage.value(_WAITED, failing.job_id)
     require(waited >= _RETRY_AFTER_SECONDS, f"attempt 2 began {waited:.2f} s after the end of attempt 1")
     begun = (await stage.control.get(later.job_id)).start_time
-    early = due.ToNanoseconds() - begun.ToNanoseconds()
-    require(early <= 0, f"a job began {early / 1e9:.3f} s before its run time")
+    early = (due - begun.ToDatetime(UTC)).total_seconds()
+    require(early <= 0, f"a job began {early:.3f} s before its run time")
 
 
 async def a_job_that_is_held_holds_no_other(stage: Stage) -> None:
@@ -124,24 +145,12 @@ async def _ended(stage: Stage, job_id: str) -> str:
     return str(found)
 
 
-async def _due(stage: Stage) -> Timestamp:
-    """A time that has not come when an executor with credits hears of the job."""
-    now: datetime = await stage.value("select clock_timestamp()")
-    due = Timestamp()
-    due.FromDatetime(now + timedelta(seconds=_RETRY_AFTER_SECONDS))
-    return due
-
-
-async def _require_outcomes(stage: Stage, job_id: str, expected: list[str]) -> None:
-    found = await views.outcomes(stage, job_id)
-    require(found == expected, f"the attempts ended {found}, not {expected}")
-
-
 CASE = Case(
     12,
     "times",
     (
         a_service_that_hangs_costs_no_lease,
+        a_service_that_wakes_up_grants_nothing_to_who_has_left,
         an_attempt_ends_in_time,
         nothing_begins_before_it_is_due,
         a_job_that_is_held_holds_no_other,

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
+from verification.cases import views
 from verification.peers.control import Control
 from verification.stage.stage import Stage
 from verification.unmet import Unmet, require
@@ -18,7 +19,7 @@ Event: TypeAlias = tuple[int, str, int]
 """Number, kind and attempt."""
 Piece: TypeAlias = tuple[int, int, str]
 """Attempt, number and text."""
-Told: TypeAlias = tuple[str, Event | Piece]
+Item: TypeAlias = tuple[str, Event | Piece]
 """`event` or `piece`, and which."""
 
 WAIT_SECONDS = 60.0
@@ -48,10 +49,10 @@ async def pieces_of(stage: Stage, job_id: str) -> list[Piece]:
     ]
 
 
-async def story_of(stage: Stage, job_id: str) -> list[Told]:
+async def story_of(stage: Stage, job_id: str) -> list[Item]:
     """All that there is to tell of a job: its events, and the pieces of an attempt just before its end."""
     pieces = await pieces_of(stage, job_id)
-    story: list[Told] = []
+    story: list[Item] = []
     for event in await events_of(stage, job_id):
         _, kind, attempt = event
         if kind in _ENDS_OF_ATTEMPTS:
@@ -60,18 +61,19 @@ async def story_of(stage: Stage, job_id: str) -> list[Told]:
     return story
 
 
-def told(updates: Iterable[pb.WatchJobResponse]) -> list[Told]:
+def told(updates: Iterable[pb.WatchJobResponse]) -> list[Item]:
     """Events and pieces among updates, in order."""
-    found: list[Told] = []
+    found: list[Item] = []
     for each in updates:
         if each.HasField("event"):
-            found.append(("event", (each.event.number, _kind(each.event), each.event.attempt)))
+            kind = views.word(job_pb2.JobEventKind, each.event.kind).lower()
+            found.append(("event", (each.event.number, kind, each.event.attempt)))
         elif each.HasField("piece"):
             found.append(("piece", (each.piece.attempt, each.piece.number, each.piece.text)))
     return found
 
 
-def require_told(who: str, updates: Iterable[pb.WatchJobResponse], story: Sequence[Told]) -> None:
+def require_told(who: str, updates: Iterable[pb.WatchJobResponse], story: Sequence[Item]) -> None:
     """Require that a watcher was told a story without gap, repeat or anything else."""
     heard = told(updates)
     for place, (mine, right) in enumerate(zip(heard, story, strict=False)):
@@ -79,7 +81,7 @@ def require_told(who: str, updates: Iterable[pb.WatchJobResponse], story: Sequen
     require(len(heard) == len(story), f"{who} was told {len(heard)} things of {len(story)}")
 
 
-def after(story: Sequence[Told], update: pb.WatchJobResponse) -> Sequence[Told]:
+def after(story: Sequence[Item], update: pb.WatchJobResponse) -> Sequence[Item]:
     """What is left of a story for who resumes at the cursor of an update of an event or a piece."""
     (last,) = told([update])
     return story[story.index(last) + 1 :]
@@ -108,10 +110,6 @@ async def _resumed(control: Control, job_id: str, name: str) -> AsyncGenerator[p
                 yield update
 
 
-def _kind(event: job_pb2.JobEvent) -> str:
-    return job_pb2.JobEventKind.Name(event.kind).removeprefix("JOB_EVENT_KIND_").lower()
-
-
-def _short(each: Told) -> str:
+def _short(each: Item) -> str:
     what, (first, second, third) = each
     return f"piece {first}.{second}" if what == "piece" else f"event {first} {second} of attempt {third}"

@@ -26,9 +26,20 @@ def word(kind: Any, value: int) -> str:
     return str(kind.Name(value)).removeprefix(prefixes[kind])
 
 
-async def outcomes(stage: Stage, job_id: str) -> Sequence[str]:
+def described(job: job_pb2.Job) -> str:
+    """How a job is, for the sentence of a failure."""
+    counted = f"{job.failure_count} failures and {job.loss_count} losses"
+    return f"{word(job_pb2.JobState, job.state)} {job.error.code} with {counted}"
+
+
+async def outcomes(stage: Stage, job_id: str) -> list[str]:
     """How a job's attempts ended, first to last, for example `["LOST", "SUCCEEDED"]`."""
     return [word(job_pb2.AttemptOutcome, each.outcome) for each in await stage.control.attempts(job_id)]
+
+
+async def require_outcomes(stage: Stage, job_id: str, expected: Sequence[str]) -> None:
+    found = await outcomes(stage, job_id)
+    require(found == list(expected), f"the attempts ended {found}, not {expected}")
 
 
 async def row(stage: Stage, job_id: str) -> Mapping[str, Any]:

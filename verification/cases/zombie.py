@@ -42,13 +42,7 @@ async def _wake_while_another_works(stage: Stage, *, ends: str, name: str = "", 
     shared: dict[str, Any] = {"executor_name": name} if name else {}
     a = await stage.executors.start("a", queues__drill__at_once=1, **shared)
     job = await stage.control.create(stage.work(duration_seconds=_ATTEMPT_SECONDS, **order))
-    await stage.until_value(
-        "select count(*) from leases where job_id = $1 and accepted",
-        job.job_id,
-        holds=bool,
-        seconds=TAKE_OVER_SECONDS,
-        what="executor a to accept the lease",
-    )
+    await stage.until_accepted(job.job_id)
     await _until_phase(stage, job.job_id, 1, STARTED)
     a.pause()
     b = await stage.executors.start("b", queues__drill__at_once=1, **shared)
@@ -59,10 +53,10 @@ async def _wake_while_another_works(stage: Stage, *, ends: str, name: str = "", 
     await stage.control.until_ended(job.job_id)
     _require_first(stage, job.job_id, (1, ends), (2, FINISHED))
     await require_won(stage, job.job_id)
-    await _goes_on(stage, a, b, job.job_id, name)
+    await _require_going_on(stage, a, b, job.job_id, name)
 
 
-async def _goes_on(stage: Stage, a: Executor, b: Executor, job_id: str, name: str) -> None:
+async def _require_going_on(stage: Stage, a: Executor, b: Executor, job_id: str, name: str) -> None:
     """Require that A, which was never started again, does a job that nobody else is there for."""
     exit_code = await b.stop()
     require(exit_code == 0, f"executor b exits with {exit_code}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,12 +90,11 @@ class History:
     told: list[Told] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
-    clock: Callable[[], float] = time.monotonic
     _began: float = field(default_factory=time.monotonic)
 
     def now(self) -> float:
         """Seconds since the history began."""
-        return self.clock() - self._began
+        return time.monotonic() - self._began
 
     def fault(self, process: str, what: str) -> None:
         self.faults.append(Fault(process, what, self.now()))

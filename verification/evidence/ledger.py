@@ -40,3 +40,7 @@ class Ledger:
 
     def of(self, job_id: str) -> Sequence[Entry]:
         return [each for each in self.entries() if each.job_id == job_id]
+
+    def phases_of(self, job_id: str) -> Sequence[str]:
+        """What the handlers of a job wrote, first to last."""
+        return [each.phase for each in self.of(job_id)]

@@ -13,6 +13,8 @@ Row = Mapping[str, Any]
 
 LABEL = "verify"
 """Every job that the suite creates carries this label, with the run's name as its value."""
+OF_RUN = f"labels @> jsonb_build_object('{LABEL}', $1::text)"
+"""Chooses jobs by their run, which is the first argument of the statement."""
 
 _ROWS_AT_ONCE = 10_000
 

@@ -8,13 +8,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from redis.exceptions import RedisError
-
-from verification.evidence.tables import LABEL
+from verification.evidence.tables import OF_RUN
 from verification.stage import freezing
 from verification.stage.database import AWAY
 from verification.stage.executors import Executor
-from verification.stage.redis_contents import RedisContents
+from verification.stage.redis_contents import REDIS_AWAY, RedisContents
 from verification.stage.stage import LOST_AFTER_SECONDS, Stage
 
 SERVICES = ("api", "worker", "postgres", "valkey")
@@ -33,7 +31,7 @@ _QUERY_SECONDS = 2.0
 
 _MOST_LOSSES = f"""
 select coalesce(max(losses), 0) from jobs
-where labels @> jsonb_build_object('{LABEL}', $1::text) and state = 'RUNNING'
+where {OF_RUN} and state = 'RUNNING'
 """
 
 
@@ -124,7 +122,7 @@ class Fire:
                 self.done["frozen executors"] += 1
 
     async def _wipe(self) -> None:
-        with suppress(RedisError, OSError):
+        with suppress(*REDIS_AWAY):
             await RedisContents(self._stage.stack.redis_url, _QUERY_SECONDS).wipe()
             self._stage.history.fault("valkey", "wiped")
             self.done["wiped"] += 1

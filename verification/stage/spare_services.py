@@ -94,9 +94,9 @@ def spare_api(
     return _running(SpareService(stage, "api", name, redis_url))
 
 
-def spare_worker(stage: Stage, name: str = "spare-worker") -> AbstractAsyncContextManager[SpareService]:
+def spare_worker(stage: Stage) -> AbstractAsyncContextManager[SpareService]:
     """Run a worker until the block ends."""
-    return _running(SpareService(stage, "worker", name))
+    return _running(SpareService(stage, "worker", "spare-worker"))
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -15,7 +16,7 @@ from uuid import uuid4
 from verification.evidence.history import History
 from verification.evidence.ledger import Ledger
 from verification.evidence.samples import Samples
-from verification.evidence.tables import LABEL
+from verification.evidence.tables import OF_RUN
 from verification.peers.control import Control, calling
 from verification.peers.executor import ScriptedExecutor
 from verification.stage import tokens
@@ -32,6 +33,8 @@ GRACE_SECONDS = 3.0
 LOST_AFTER_SECONDS = 1.5 * LEASE_SECONDS
 """Without a heartbeat for so long a lease is lost; the reaper, every few seconds, sees it."""
 
+BEGIN_SECONDS_MAX = 60.0
+"""How long a job may wait for its handler; a second is long, where an executor has room."""
 SETTLE_SECONDS = 90.0
 """How long jobs may take to end once nothing is done to them any more."""
 
@@ -43,10 +46,11 @@ _POLL_SECONDS = 0.1
 
 T = TypeVar("T")
 
-_OPEN_JOBS = f"""
-select count(*) from jobs
-where labels @> jsonb_build_object('{LABEL}', $1::text) and state in ('QUEUED', 'RUNNING')
-"""
+OPEN = ("QUEUED", "RUNNING")
+"""States of a job that has not ended."""
+_JOBS = f"select count(*) from jobs where {OF_RUN} and state = any($2::text[])"
+_DUE = "select clock_timestamp() + $1::float8 * interval '1 second'"
+_ACCEPTED = "select count(*) from leases where job_id = $1 and accepted"
 
 
 @dataclass(slots=True)
@@ -128,8 +132,6 @@ class Stage:
             each.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
 
-    # What is done to processes
-
     def kill(self, name: str, sent: signal.Signals = signal.SIGKILL) -> Life:
         """Send a signal to a process of the stack, and return its life up to then, for `restarted`."""
         self.history.fault(name, "killed" if sent is signal.SIGKILL else sent.name)
@@ -150,12 +152,15 @@ class Stage:
             yield
         self.history.fault(name, "let up")
 
-    # What the database says
-
     async def value(self, query: str, *arguments: Any) -> Any:
         """Ask the database for one value."""
         async with connected(self.stack.database_url) as connection:
             return await connection.fetchval(query, *arguments)
+
+    async def due_in(self, seconds: float) -> datetime:
+        """A time for a job to wait for, by the database's clock: no other counts."""
+        due: datetime = await self.value(_DUE, seconds)
+        return due
 
     async def until_value(
         self, query: str, *arguments: Any, holds: Callable[[Any], bool], seconds: float, what: str
@@ -193,9 +198,35 @@ class Stage:
                 raise Unmet(f"waited {seconds:.0f} s in vain for {what}")
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def open_jobs(self) -> int:
-        """How many jobs of this run have not ended."""
-        return int(await self.value(_OPEN_JOBS, self.run))
+    async def until_begun(self, job_id: str) -> None:
+        """Wait until a handler has begun a job.
+
+        Raises:
+            Unmet: None has in time.
+        """
+        what = f"a handler to begin job {job_id}"
+        await self.until(lambda: self.ledger.of(job_id), seconds=BEGIN_SECONDS_MAX, what=what)
+
+    async def until_accepted(self, job_id: str) -> None:
+        """Wait until the service knows that an executor has accepted a job's lease.
+
+        Raises:
+            Unmet: It does not in time.
+        """
+        what = f"the lease of job {job_id} to be accepted"
+        await self.until_value(_ACCEPTED, job_id, holds=bool, seconds=BEGIN_SECONDS_MAX, what=what)
+
+    async def jobs(self, *states: str) -> int:
+        """How many jobs of this run are in one of these states."""
+        return int(await self.value(_JOBS, self.run, states))
+
+    async def until_jobs(self, *states: str, holds: Callable[[int], bool], seconds: float, what: str) -> None:
+        """Wait until the number of this run's jobs in one of these states fulfils a condition.
+
+        Raises:
+            Unmet: It has not in this time.
+        """
+        await self.until_value(_JOBS, self.run, states, holds=holds, seconds=seconds, what=what)
 
     async def settle(self, *, seconds: float = SETTLE_SECONDS) -> None:
         """Wait until every job of this run has ended, with an executor more if any is open.
@@ -203,7 +234,7 @@ class Stage:
         Raises:
             Unmet: Some have not: a job was lost on the way.
         """
-        if await self.open_jobs():
+        if await self.jobs(*OPEN):
             await self.executors.start("finisher")
         await self.until_ended(seconds=seconds)
 
@@ -213,9 +244,7 @@ class Stage:
         Raises:
             Unmet: Some have not in this time.
         """
-        await self.until_value(
-            _OPEN_JOBS, self.run, holds=lambda count: count == 0, seconds=seconds, what="every job to end"
-        )
+        await self.until_jobs(*OPEN, holds=lambda count: count == 0, seconds=seconds, what="every job to end")
 
 
 @asynccontextmanager
