@@ -16,6 +16,7 @@ from shared.domain.attempts import AttemptOutcome
 from shared.domain.identity import JobId
 from shared.domain.jobs import Cancellation, JobState
 from tests.support.patience.definitions import GRACE, TIMEOUT
+from verification.evidence.ledger import Ledger
 from verification.stage import stack
 
 SOON = timedelta(seconds=5)
@@ -44,15 +45,8 @@ def client(engine: stack.Stack) -> Iterator[Client]:
         yield client
 
 
-class Ledger:
-    """What handlers wrote down of themselves."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def phases(self, job_id: JobId) -> list[str]:
-        lines = self.file.read_text().splitlines() if self.file.exists() else []
-        return [line.split()[3] for line in lines if line.startswith(str(job_id))]
+def phases(ledger: Ledger, job_id: JobId) -> Sequence[str]:
+    return ledger.phases_of(str(job_id))
 
 
 @pytest.fixture
@@ -74,8 +68,8 @@ def ended(client: Client, job_id: JobId) -> JobView:
 
 def running(client: Client, job_type: str, ledger: Ledger, **work: object) -> JobId:
     """Create a job, and wait until its handler runs."""
-    job_id = client.create_job(job_type, {**LONG, **work, "ledger": str(ledger.file)}).job_id
-    until(lambda: ledger.phases(job_id) == ["started"])
+    job_id = client.create_job(job_type, {**LONG, **work, "ledger": str(ledger.path)}).job_id
+    until(lambda: phases(ledger, job_id) == ["started"])
     return job_id
 
 
@@ -127,7 +121,7 @@ def test_a_cancel_outlives_both_services_and_is_delivered_by_the_next_ones(
     cancellation = cancellation_of(job)
     assert (cancellation.forced, cancellation.seen_time is None) == (False, False)
     assert outcomes(client, job_id) == [AttemptOutcome.CANCELLED]
-    assert ledger.phases(job_id) == ["started", "cancelled"]
+    assert phases(ledger, job_id) == ["started", "cancelled"]
     kinds = [each.what.kind for each in client.watch(job_id) if isinstance(each.what, JobEvent)]
     assert kinds[2:] == [
         JobEventKind.CANCEL_REQUESTED,
@@ -149,7 +143,7 @@ def test_a_cancel_outlives_its_executor_and_nobody_starts_the_job_again(
     cancellation = cancellation_of(job)
     assert (cancellation.forced, cancellation.seen_time) == (False, None)
     assert (job.loss_count, outcomes(client, job_id)) == (0, [AttemptOutcome.CANCELLED])
-    assert ledger.phases(job_id) == ["started"]
+    assert phases(ledger, job_id) == ["started"]
 
 
 def test_a_cancel_reaches_its_executor_without_redis(
@@ -163,7 +157,7 @@ def test_a_cancel_reaches_its_executor_without_redis(
 
     cancellation = cancellation_of(job)
     assert (cancellation.forced, cancellation.seen_time is None) == (False, False)
-    assert ledger.phases(job_id) == ["started", "cancelled"]
+    assert phases(ledger, job_id) == ["started", "cancelled"]
     assert has_all_its_room(client, ledger)
 
 
@@ -180,7 +174,7 @@ def test_a_cancel_that_an_executor_does_not_answer_is_forced_and_what_it_says_la
     assert (cancellation.forced, cancellation.seen_time) == (True, None)
     assert GRACE <= stopped_after(cancellation) <= GRACE + SOON
     assert has_all_its_room(client, ledger)
-    until(lambda: ledger.phases(job_id) == ["started", "cancelled"])
+    until(lambda: phases(ledger, job_id) == ["started", "cancelled"])
     assert client.get(job_id) == job
 
 
