@@ -43,7 +43,7 @@ check: .venv/installed .venv-gen/installed ## Check format, lint, types, imports
 prove: .venv/installed ## Run the tests that take long: many jobs, many kills
 	$(BIN)/python -m pytest -m prove $(ARGS)
 
-chaos: .venv/installed ## Put an embedded stack under fire: SECONDS=300 for the last case, SEED=1; ARGS="--json", "--record DIR"
+chaos: .venv/installed ## Put an embedded stack under fire: SECONDS=300 for case 10, SEED=1; ARGS="--json", "--record DIR"
 	$(BIN)/baton verify --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
 check-deploy: .venv/installed ## Check deploy/ with tools that a machine may lack: docker with compose

@@ -41,7 +41,9 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(
-    case: Annotated[list[int] | None, typer.Option(help="Run this case of the ten; may be repeated.")] = None,
+    case: Annotated[
+        list[int] | None, typer.Option(help="Run the case of this number; may be repeated.")
+    ] = None,
     part: _Parts = None,
     seed: Annotated[int, typer.Option(help="All chance comes from it.")] = 1,
     scale: Annotated[float, typer.Option(min=0.01, max=10, help="Sizes, 1 for the full ones.")] = 0.1,
