@@ -62,7 +62,7 @@ async def a_service_that_hangs_costs_no_lease(stage: Stage) -> None:
 
 
 async def a_service_that_wakes_up_grants_nothing_to_who_has_left(stage: Stage) -> None:
-    """A worker that hung while its executor went to another one claims no job for the session that was left."""
+    """A worker that hung while its executor went to another one claims nothing for the session that was left."""
     async with (
         spare_worker(stage) as replica,
         stage.scripted("a") as left,
@@ -79,7 +79,7 @@ async def a_service_that_wakes_up_grants_nothing_to_who_has_left(stage: Stage) -
         require(not left.leases, "a session that another one had replaced was given a lease")
         await moved.credit(1)
         await moved.succeed(await moved.lease())
-    await _require_outcomes(stage, job.job_id, ["SUCCEEDED"])
+    await views.require_outcomes(stage, job.job_id, ["SUCCEEDED"])
 
 
 async def an_attempt_ends_in_time(stage: Stage) -> None:
