@@ -62,7 +62,7 @@ async def a_service_that_hangs_costs_no_lease(stage: Stage) -> None:
 
 
 async def a_service_that_wakes_up_grants_nothing_to_who_has_left(stage: Stage) -> None:
-    """A worker that hung while its executor went to another one claims nothing for the session that was left."""
+    """A worker that hung while its executor went to another claims nothing for the session that was left."""
     async with (
         spare_worker(stage) as replica,
         stage.scripted("a") as left,
