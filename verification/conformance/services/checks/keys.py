@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from shared.gen.baton.v1 import job_control_pb2 as pb
+from shared.gen.baton.v1 import job_pb2
 from verification.conformance.services.check import Theme
 from verification.conformance.services.refusals import refused
-from verification.conformance.services.target import Target
+from verification.conformance.services.target import NEVER_DUE, Target
 from verification.evidence.tables import LABEL
 from verification.peers.control import Refused
 from verification.unmet import require
@@ -44,8 +47,12 @@ async def another_body_is_refused_and_names_the_job(target: Target) -> None:
     changes: list[dict[str, Any]] = [
         {"input": b'{"items": 2}'},
         {"overrides": pb.JobOverrides(priority=1)},
+        {"overrides": pb.JobOverrides(credential_id="another")},
+        {"overrides": pb.JobOverrides(prompt_version="another")},
+        {"target": job_pb2.Target(type="document", id="7")},
         {"labels": {LABEL: target.run, "more": "1"}},
         {"run_time": None},
+        {"start_by_time": Timestamp(seconds=NEVER_DUE.seconds + 1)},
     ]
     for change in changes:
         other = target.waiting(idempotency_key=request.idempotency_key, **change)

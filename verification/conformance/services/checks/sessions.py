@@ -157,6 +157,19 @@ async def a_new_hello_replaces_the_session(target: Target) -> None:
     await _require_given_back_for_nothing(target, left_job.job_id)
 
 
+async def the_lease_of_another_executor_is_not_kept(target: Target) -> None:
+    """A hello that names a lease of another incarnation is told that it has lost it; its holder has not."""
+    job = await target.due_job()
+    async with session(target) as holder:
+        lease = await holder.lease_of(job.job_id)
+        async with session(target, held=[lease]) as other:
+            welcome = other.executor.welcome
+            require(not welcome.kept, "the lease of another incarnation is kept")
+            require(list(welcome.lost) == [ref(lease)], f"lost is {list(welcome.lost)}")
+        answer = await holder.succeed(lease)
+        require(answer.outcome == pb.REPORT_OUTCOME_ACCEPTED, f"its holder's result gets {answer.outcome}")
+
+
 async def a_goodbye_gives_back_what_is_left(target: Target) -> None:
     """A goodbye ends the stream well; leases that are held go back and cost nothing."""
     job = await target.due_job()
@@ -234,6 +247,7 @@ THEME = Theme(
         a_lease_carries_what_its_executor_needs,
         nobody_gets_more_leases_than_credits,
         a_new_hello_replaces_the_session,
+        the_lease_of_another_executor_is_not_kept,
         a_goodbye_gives_back_what_is_left,
         reports_beside_a_goodbye_are_answered,
         the_end_of_a_stream_is_no_goodbye,
