@@ -11,7 +11,7 @@ from tests.support.planting import PATCHES, Fault, named, plant, verified
 SPEAKS = "speaks for nobody else"
 HANGS = "a service that hangs costs no lease"
 IN_TIME = "an attempt ends in time"
-DUE = "nothing begins before it is due"
+LEFT = "a service that wakes up grants nothing to who has left"
 TOLD = "others are told after an outage"
 
 FAULTS = (
@@ -24,7 +24,7 @@ FAULTS = (
     Fault("stale_heartbeats_count", (SPEAKS,), case=1, parts=(SPEAKS,)),
     Fault("own_silence_counts", (HANGS,), case=12, parts=(HANGS,)),
     Fault("no_time_limit", (IN_TIME,), case=12, parts=(IN_TIME,)),
-    Fault("backoff_ignored", (DUE,), case=12, parts=(DUE,)),
+    Fault("claim_for_who_has_left", (LEFT,), case=12, parts=(LEFT,)),
     Fault("answered_before_durable", ("nothing lost",), case=13, parts=("answers outlive the database",)),
     Fault("event_dropped", (TOLD,), case=13, parts=(TOLD,)),
 )
