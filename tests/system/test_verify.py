@@ -39,8 +39,8 @@ def test_every_job_succeeds_once_while_everything_is_killed(tmp_path: Path) -> N
 
     assert report["passed"]
     under_fire, backlog = report["outcomes"]
-    assert under_fire["notes"]["jobs"] > 1_000
-    assert under_fire["notes"]["kills"] >= 4
+    assert under_fire["notes"]["jobs"] >= 100
+    assert under_fire["notes"]["kills"] >= 2
     assert backlog["notes"]["backlog"] >= 300
     judged = {each["name"] for each in report["invariants"] if each["facts"] and not each["broken"]}
     assert judged == {each.name for each in INVARIANTS} - NEEDS_SCRIPTED_EXECUTORS

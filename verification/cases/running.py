@@ -63,8 +63,10 @@ async def _run_part(stack: Stack, case: Case, part: Part, directory: Path, terms
             await stage.settle()
         except _FAILURES as error:
             failure = f"{type(error).__name__}: {error}"
-        evidence = await _evidence(stage)
         seconds = stage.history.now()
+        judgements = judge(INVARIANTS, await _evidence(stage))
+        if failure:
+            await stage.abandon()
     await asyncio.to_thread(stage.history.write, directory / "history.jsonl")
     return Outcome(
         group=f"case {case.number} {case.name}",
@@ -72,7 +74,7 @@ async def _run_part(stack: Stack, case: Case, part: Part, directory: Path, terms
         title=title_of(part),
         seconds=seconds,
         failure=failure,
-        judgements=judge(INVARIANTS, evidence),
+        judgements=judgements,
         notes=stage.notes,
     )
 

@@ -6,7 +6,7 @@ import asyncio
 import random
 import signal
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ from verification.evidence.history import History
 from verification.evidence.ledger import Ledger
 from verification.evidence.samples import Samples
 from verification.evidence.tables import OF_RUN
-from verification.peers.control import Control, calling
+from verification.peers.control import Control, Refused, calling
 from verification.peers.executor import ScriptedExecutor
 from verification.stage import tokens
 from verification.stage.database import AWAY, connected
@@ -50,6 +50,7 @@ OPEN = ("QUEUED", "RUNNING")
 """States of a job that has not ended."""
 _JOBS = f"select count(*) from jobs where {OF_RUN} and state = any($2::text[])"
 _DUE = "select clock_timestamp() + $1::float8 * interval '1 second'"
+_JOB_IDS = f"select array_agg(job_id) from jobs where {OF_RUN} and state = any($2::text[])"
 _ACCEPTED = "select count(*) from leases where job_id = $1 and accepted"
 
 
@@ -237,6 +238,12 @@ class Stage:
         if await self.jobs(*OPEN):
             await self.executors.start("finisher")
         await self.until_ended(seconds=seconds)
+
+    async def abandon(self) -> None:
+        """Cancel what a part that failed has left open, so that it takes no executor from the next one."""
+        for job_id in await self.value(_JOB_IDS, self.run, OPEN) or ():
+            with suppress(Refused):  # it has ended meanwhile
+                await self.control.cancel(str(job_id))
 
     async def until_ended(self, *, seconds: float) -> None:
         """Wait until every job of this run has ended.
