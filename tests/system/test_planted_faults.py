@@ -15,10 +15,10 @@ LEFT = "a service that wakes up grants nothing to who has left"
 TOLD = "others are told after an outage"
 
 FAULTS = (
-    Fault("fence_removed", ("own results", "stale reports"), case=1),
+    Fault("fence_removed", ("own results",), case=1, parts=("late result is refused",)),
     Fault("claim_read_then_write", ("one start", "legal changes"), case=11, parts=("entries twice",)),
-    Fault("recorded_before_delivered", ("nothing lost",), case=11, parts=("dispatcher killed",)),
-    Fault("no_second_dispatch", ("nothing lost",), case=11, parts=("entries lost",)),
+    Fault("recorded_before_delivered", ("found again",), case=11, parts=("dispatcher killed",)),
+    Fault("no_second_dispatch", ("nothing lost", "found again"), case=11, parts=("entries lost",)),
     Fault("cleanup_in_finally_only", ("nothing lost",), case=1, parts=("late result is refused",)),
     Fault("cancel_not_checked", ("cancelled for good",), case=4, parts=("results as they are reported",)),
     Fault("stale_heartbeats_count", (SPEAKS,), case=1, parts=(SPEAKS,)),

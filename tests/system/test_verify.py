@@ -15,7 +15,8 @@ from verification.stage.stack import clean_environment
 
 SEED = 7
 LIMIT_SECONDS = 300
-NEEDS_SCRIPTED_EXECUTORS = {"stale reports", "stale pieces", "same report, same answer", "one report"}
+OF_OTHER_CASES = {"stale reports", "stale pieces", "same report, same answer", "one report", "found again"}
+"""Need scripted executors, or gaps that are held open."""
 
 
 def verified(*arguments: str) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def test_every_job_succeeds_once_while_everything_is_killed(tmp_path: Path) -> N
     assert under_fire["notes"]["kills"] >= 2
     assert backlog["notes"]["backlog"] >= 300
     judged = {each["name"] for each in report["invariants"] if each["facts"] and not each["broken"]}
-    assert judged == {each.name for each in INVARIANTS} - NEEDS_SCRIPTED_EXECUTORS
+    assert judged == {each.name for each in INVARIANTS} - OF_OTHER_CASES
     assert all(each.stat().st_size for each in tmp_path.glob("**/history.jsonl"))
 
 

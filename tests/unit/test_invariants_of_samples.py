@@ -14,7 +14,7 @@ from tests.support.evidence import (
 )
 from verification.evidence.evidence import Evidence
 from verification.evidence.history import History, Told
-from verification.evidence.samples import Backlog, Sample, Samples, Search
+from verification.evidence.samples import Backlog, Sample, Samples, Search, Wait
 from verification.evidence.tables import JobRows
 from verification.invariants.catalog import INVARIANTS
 
@@ -28,6 +28,11 @@ def test_names_are_told_apart() -> None:
     names = [each.name for each in INVARIANTS]
     assert len(set(names)) == len(names)
     assert {each.number for each in INVARIANTS} == {*range(1, 16)} - {9}
+
+
+def test_jobs_that_wait_too_long_for_their_next_entry_are_caught() -> None:
+    assert holds("found again", evidence(samples=Samples(waits=[Wait("a crash", 3.0, 12.0)])))
+    assert is_broken("found again", evidence(samples=Samples(waits=[Wait("a crash", 12.1, 12.0)])))
 
 
 def test_a_watcher_gets_every_next_event_once() -> None:

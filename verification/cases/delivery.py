@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 
 from verification.cases.case import Case
 from verification.evidence.ledger import STARTED
+from verification.evidence.samples import Wait
 from verification.evidence.tables import OF_RUN
 from verification.peers.control import Control
 from verification.peers.cuttable import Cuttable, Direction, cuttable
@@ -106,7 +107,7 @@ async def _kill_in_the_gap(
     way.heal()
     way.reset()
     await api.start()
-    await _started(stage, _STARTED_SECONDS)
+    await _started(stage, _STARTED_SECONDS, after="a crash of the dispatcher")
 
 
 async def entries_lost(stage: Stage) -> None:
@@ -117,7 +118,7 @@ async def entries_lost(stage: Stage) -> None:
     lost = await RedisContents(stage.stack.redis_url).forget_entries()
     require(lost >= _JOBS_PER_ROUND, f"there were only {lost} entries to lose")
     await stage.executors.start("a")
-    await _started(stage, _SENT_AGAIN_SECONDS)
+    await _started(stage, _SENT_AGAIN_SECONDS, after="a loss of entries")
 
 
 async def _until(stage: Stage, query: str, count: int) -> None:
@@ -126,10 +127,15 @@ async def _until(stage: Stage, query: str, count: int) -> None:
     )
 
 
-async def _started(stage: Stage, seconds: float) -> None:
-    await stage.until_jobs(
-        "QUEUED", holds=lambda count: count == 0, seconds=seconds, what="all jobs to start"
-    )
+async def _started(stage: Stage, seconds: float, *, after: str) -> None:
+    """Wait until nothing is queued any more, and have the wait judged."""
+    begin = stage.history.now()
+    try:
+        await stage.until_jobs(
+            "QUEUED", holds=lambda count: count == 0, seconds=seconds, what="all jobs to start"
+        )
+    finally:
+        stage.samples.waits.append(Wait(after, stage.history.now() - begin, seconds))
 
 
 CASE = Case(

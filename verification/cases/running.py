@@ -21,8 +21,11 @@ from verification.peers.control import Refused
 from verification.stage import sampling
 from verification.stage import stack as stacks
 from verification.stage.stack import SHORT_TIMES, Stack
-from verification.stage.stage import Stage, staged
+from verification.stage.stage import SETTLE_SECONDS, Stage, staged
 from verification.stage.terms import Terms
+
+SETTLE_AFTER_FAILURE_SECONDS = 45.0
+"""What a part that failed left behind is judged too, so it gets the time to come to its end."""
 
 _FAILURES = (AssertionError, TimeoutError, Refused, OSError, grpc.aio.AioRpcError, asyncpg.PostgresError)
 """What a part raises when the engine does not do as it must; anything else is a fault of the suite."""
@@ -60,9 +63,12 @@ async def _run_part(stack: Stack, case: Case, part: Part, directory: Path, terms
     async with staged(stack, directory, terms) as stage:
         try:
             await part(stage)
-            await stage.settle()
         except _FAILURES as error:
-            failure = f"{type(error).__name__}: {error}"
+            failure = _told(error)
+        try:
+            await stage.settle(seconds=SETTLE_AFTER_FAILURE_SECONDS if failure else SETTLE_SECONDS)
+        except _FAILURES as error:
+            failure = failure or _told(error)
         seconds = stage.history.now()
         judgements = judge(INVARIANTS, await _evidence(stage))
         if failure:
@@ -77,6 +83,10 @@ async def _run_part(stack: Stack, case: Case, part: Part, directory: Path, terms
         judgements=judgements,
         notes=stage.notes,
     )
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 async def _evidence(stage: Stage) -> Evidence:

@@ -52,6 +52,21 @@ class Backlog:
     slack: int
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Jobs that were due while executors had room for them.
+
+    Attributes:
+        after: What had been done to them, for people.
+        seconds: Until all of them had started, or until nobody waited any longer.
+        seconds_max: How long that may take.
+    """
+
+    after: str
+    seconds: float
+    seconds_max: float
+
+
 @dataclass(slots=True)
 class Samples:
     """Grows while a run goes on."""
@@ -59,3 +74,4 @@ class Samples:
     samples: list[Sample] = field(default_factory=list)
     searches: list[Search] = field(default_factory=list)
     backlogs: list[Backlog] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)

@@ -31,9 +31,16 @@ def _ended_without_redis(evidence: Evidence) -> Iterator[str | None]:
         yield None if has_ended(rows) else f"Redis was lost, and job {job_id} is still {rows.state}"
 
 
+def _found_again(evidence: Evidence) -> Iterator[str | None]:
+    for wait in evidence.samples.waits:
+        late = f"after {wait.after}, jobs waited {wait.seconds:.1f} s of at most {wait.seconds_max:.0f} s"
+        yield None if wait.seconds <= wait.seconds_max else late
+
+
 INVARIANTS = (
     Invariant(1, "nothing lost", "a job whose creation was acknowledged is there, and ends", _kept),
     Invariant(
         7, "Redis is no truth", "if Redis loses everything, every job still ends", _ended_without_redis
     ),
+    Invariant(7, "found again", "what waits starts in time, whatever became of its entry", _found_again),
 )
