@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
-from verification.cases import idempotency_kills, keyed_calls
+from verification.cases import idempotency_kills, keyed_calls, strangers
 from verification.cases.case import Case
 from verification.cases.keyed_calls import new_key, spelt
 from verification.peers.control import Control, Refused
@@ -160,6 +160,8 @@ CASE = Case(
         idempotency_kills.killed_before_commit,
         idempotency_kills.killed_half_way,
         other_owners,
+        strangers.jobs_of_others_do_not_exist,
+        strangers.scopes_are_asked_for,
     ),
     settings={"BATON_TOKEN_SECRET": "the suite and its stack share this secret"},
 )
