@@ -81,6 +81,7 @@ jobs = sa.Table(
     _held("event_count", _BIG),
     sa.Index("jobs_by_owner", "owner", sa.text("create_time desc"), sa.text("job_id desc")),
     sa.Index("jobs_by_create_time", sa.text("create_time desc"), sa.text("job_id desc")),
+    sa.Index("jobs_by_origin", "origin_job_id", postgresql_where=sa.text("origin_job_id is not null")),
 )
 
 snapshots = sa.Table(
@@ -165,6 +166,7 @@ outbox = sa.Table(
     ),
     sa.Index("outbox_dispatches_delivered", "stream", "delivered_time", postgresql_where=_DISPATCH_DELIVERED),
     sa.Index("outbox_events_pending", "outbox_id", postgresql_where=_EVENT_PENDING),
+    sa.Index("outbox_dead", "outbox_id", postgresql_where=sa.text("state = 'dead'")),
     sa.Index(
         "outbox_dispatches_by_start_by",
         "start_by_time",
@@ -181,6 +183,7 @@ executor_sessions = sa.Table(
     _held("runtime", _TEXT),
     _held("job_types", ARRAY(_TEXT)),
     _held("hello_time", _TIME),
+    sa.Index("executor_sessions_by_name", "executor_name", "incarnation_id"),
 )
 
 leases = sa.Table(
