@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from itertools import groupby
 from pathlib import Path
 
@@ -43,7 +43,7 @@ async def run_cases(
     for settings, group in groupby(chosen, key=lambda each: dict(each.settings)):
         mine = list(group)
         place = directory / f"stack-{mine[0].number}"
-        with _running(place, settings) as stack:
+        async with _running(place, settings) as stack:
             for turn in range(repeat):
                 for each in mine:
                     for part in each.parts:
@@ -51,10 +51,11 @@ async def run_cases(
                         yield await _run_part(stack, each, part, where, terms.turn(turn))
 
 
-@contextmanager
-def _running(place: Path, settings: Mapping[str, str]) -> Iterator[Stack]:
-    place.mkdir(parents=True, exist_ok=True)
-    with stacks.running(place, executors=0, environment={**SHORT_TIMES, **settings}) as stack:
+@asynccontextmanager
+async def _running(place: Path, settings: Mapping[str, str]) -> AsyncIterator[Stack]:
+    await asyncio.to_thread(place.mkdir, parents=True, exist_ok=True)
+    with stacks.starting(place, executors=0, environment={**SHORT_TIMES, **settings}) as stack:
+        await asyncio.to_thread(stack.until_ready)  # Ctrl-C does not wait for it
         yield stack
 
 

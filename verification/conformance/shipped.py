@@ -24,7 +24,8 @@ async def check_shipped(directory: Path) -> AsyncIterator[Outcome]:
     """
     place = directory / "stack-services"
     await asyncio.to_thread(place.mkdir, parents=True, exist_ok=True)
-    with stack.running(place, executors=0) as running:
+    with stack.starting(place, executors=0, environment=stack.SHORT_TIMES) as running:
+        await asyncio.to_thread(running.until_ready)  # Ctrl-C does not wait for it
         token = running.token(_CALLER)
         async for each in check_target(running.control, running.execution, token=token, directory=place):
             yield each

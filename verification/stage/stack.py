@@ -21,7 +21,7 @@ from shared.command.launcher import launched
 from verification.stage import tokens
 from verification.stage.freezing import frozen_alone
 from verification.stage.processes import BATON
-from verification.unmet import Unmet
+from verification.unmet import Unmet, require
 
 START_SECONDS_MAX = 90.0
 STOP_SECONDS_MAX = 60.0
@@ -208,6 +208,14 @@ def running(
         directory: Its data directory; made if need be.
         environment: Settings of all its processes; no other `BATON_*` variable reaches them.
     """
+    with starting(directory, executors=executors, environment=environment) as stack:
+        stack.until_ready()
+        yield stack
+
+
+@contextmanager
+def starting(directory: Path, *, executors: int, environment: Mapping[str, str]) -> Iterator[Stack]:
+    """As `running`, for whoever waits by itself until the stack is ready."""
     mark, marks = marking()
     process = subprocess.Popen(
         launched(  # so that it ends with this process, however that ends
@@ -217,17 +225,21 @@ def running(
             ]
         ),
         env={**clean_environment(), **marks, **environment},
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        process_group=0,  # a terminal's Ctrl-C would reach it too, and the second SIGINT cuts its stop short
     )
     stack = Stack(process, directory, mark, environment)
     try:
-        stack.until_ready()
         yield stack
     finally:
         exit_code = stack.stop()
-    assert (exit_code, stack.leftovers()) == (0, []), stack.output
+    left = stack.leftovers()
+    require(
+        (exit_code, left) == (0, []), f"the stack ended with {exit_code}, and left {left}:\n{stack.output}"
+    )
 
 
 def clean_environment() -> dict[str, str]:
