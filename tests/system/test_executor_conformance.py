@@ -159,3 +159,7 @@ def test_an_executor_that_does_not_start_fails_once_and_is_not_judged_further() 
     assert ended.exit_code == 1
     assert "no hello came; it has ended, and its log ends with:\n        no licence" in ended.stdout
     assert f"0 of {len(CHECKS)} passed, {len(CHECKS) - 1} not judged" in ended.stdout
+
+
+def test_an_executor_that_ends_without_a_word_is_said_to_have_told_nothing() -> None:
+    assert "no hello came; it has ended, and its log is empty" in _verify("--executor", "false").stdout

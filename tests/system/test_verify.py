@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from verification.cases.catalog import CASES
+from verification.command import verify
 from verification.invariants.catalog import INVARIANTS
 from verification.stage.stack import clean_environment
 
@@ -54,3 +59,31 @@ def test_a_handler_that_lets_nobody_work_keeps_its_lease() -> None:
 
     assert report["passed"]
     assert [each["group"] for each in report["outcomes"]] == ["case 2 busy handler"] * 2
+
+
+@pytest.mark.timeout(LIMIT_SECONDS + 10)
+@pytest.mark.parametrize("reached", ["lock", "parts"])
+def test_ctrl_c_stops_the_stack_whether_it_starts_or_works(tmp_path: Path, reached: str) -> None:
+    place = tmp_path / "stack-2"
+    run = subprocess.Popen(
+        [*(sys.executable, "-m", "shared.command.main", "verify", "--case", "2"), "--record", str(tmp_path)],
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,  # a terminal sends Ctrl-C to the whole group
+    )
+    while not (place / reached).exists():
+        assert run.poll() is None, run.communicate()
+        time.sleep(0.05)
+    os.killpg(run.pid, signal.SIGINT)
+    printed, wrong = run.communicate(timeout=LIMIT_SECONDS)
+
+    assert (run.returncode, printed, wrong) == (130, "", "")
+    assert not (place / "stack.json").exists()  # a stack that was cut short leaves it
+
+
+def test_the_help_names_every_case() -> None:
+    told = " ".join((verify.__doc__ or "").split())
+
+    assert [each for each in CASES if f"{each.number} {each.name}" not in told] == []

@@ -243,7 +243,8 @@ class Bench:
         if self._tested is None:
             return ""
         state = "it runs" if self._tested.alive else "it has ended"
-        return f"; {state}, and its log ends with:\n{self._tested.last_words}"
+        words = self._tested.last_words
+        return f"; {state}, and its log ends with:\n{words}" if words else f"; {state}, and its log is empty"
 
 
 def a_synthetic(**given: Any) -> pb.Lease:

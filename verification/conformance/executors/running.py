@@ -107,6 +107,7 @@ async def _run(check: Check, bench: Bench) -> Outcome:
     seconds = time.monotonic() - began
     if failure:
         await bench.close()  # what follows is judged by a fresh start
+        failure += "".join(f"\nif it lacks this: --without {each}" for each in check.needs)
     return _outcome(check, seconds, failure=failure)
 
 

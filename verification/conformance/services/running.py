@@ -122,7 +122,7 @@ async def _checked(target: Target, theme: Theme, check: Check, *, seconds: float
         async with asyncio.timeout(seconds):
             await check(target)
     except NotJudged as reason:
-        unjudged = f"not judged: {reason}"
+        unjudged = str(reason)
     except TimeoutError:
         failure = "what it waited for did not come in time"
     except _FAILURES as error:
