@@ -2353,7 +2353,7 @@ class ListOutboxMessagesResponse(_message.Message):
     """For the next page; empty on the last."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_operation_pb2.OutboxMessage]:
-        """Oldest first."""
+        """Oldest first. May be fewer than asked for, or none, although there is a next page."""
 
     def __init__(
         self,
@@ -2378,7 +2378,7 @@ class ResendOutboxMessagesRequest(_message.Message):
     OUTBOX_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def outbox_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Optional. Row numbers, at most 1,000; empty means all dead ones."""
+        """Optional. Row numbers, at most 1,000. Empty means all dead ones, oldest first, up to 10,000 in a call."""
 
     def __init__(
         self,
@@ -2401,7 +2401,7 @@ class ResendOutboxMessagesResponse(_message.Message):
 
     COUNT_FIELD_NUMBER: _builtins.int
     count: _builtins.int
-    """Messages that were dead and are pending now."""
+    """Messages that were dead and are pending now. One that another call holds at the moment is left to that call."""
     def __init__(
         self,
         *,

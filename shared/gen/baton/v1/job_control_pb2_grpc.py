@@ -531,7 +531,11 @@ class JobControlServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListQueues(self, request, context):
-        """Lists all queues by name, with their numbers. Needs the scope `jobs.admin`.
+        """Lists all queues by name, with their numbers: those that the service knows, and others in which jobs wait or run.
+        Needs the scope `jobs.admin`.
+
+        Errors:
+        * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the page size or token is not valid.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -561,7 +565,7 @@ class JobControlServicer(object):
         """Lists executors by name. Needs the scope `jobs.admin`.
 
         Errors:
-        * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed.
+        * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the page size or token is not valid.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -571,14 +575,18 @@ class JobControlServicer(object):
         """Lists outbox messages by state, oldest first. Needs the scope `jobs.admin`.
 
         Errors:
-        * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the state or token is not valid.
+        * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the state, page size or token is not valid.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResendOutboxMessages(self, request, context):
-        """Sends dead outbox messages again. Idempotent. Needs the scope `jobs.admin`.
+        """Sends dead outbox messages again, as if they had never been tried; what is not dead stays as it is. Idempotent.
+        Needs the scope `jobs.admin`.
+
+        Errors:
+        * `INVALID_ARGUMENT` (`INVALID_INPUT`): there are more than 1,000 row numbers, or one is not positive.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

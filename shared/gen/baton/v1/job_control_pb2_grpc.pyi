@@ -233,7 +233,12 @@ class JobControlStub:
     * `NOT_FOUND` (`JOB_NOT_FOUND`): there is no such job for this caller.
     """
     ListQueues: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.ListQueuesRequest, _job_control_pb2.ListQueuesResponse]
-    """Lists all queues by name, with their numbers. Needs the scope `jobs.admin`."""
+    """Lists all queues by name, with their numbers: those that the service knows, and others in which jobs wait or run.
+    Needs the scope `jobs.admin`.
+
+    Errors:
+    * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the page size or token is not valid.
+    """
     Pause: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.PauseRequest, _job_control_pb2.PauseResponse]
     """Pauses a queue or a job type: nothing of it is leased any more. Idempotent. Needs the scope `jobs.admin`.
 
@@ -250,16 +255,21 @@ class JobControlStub:
     """Lists executors by name. Needs the scope `jobs.admin`.
 
     Errors:
-    * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed.
+    * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the page size or token is not valid.
     """
     ListOutboxMessages: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.ListOutboxMessagesRequest, _job_control_pb2.ListOutboxMessagesResponse]
     """Lists outbox messages by state, oldest first. Needs the scope `jobs.admin`.
 
     Errors:
-    * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the state or token is not valid.
+    * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the state, page size or token is not valid.
     """
     ResendOutboxMessages: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.ResendOutboxMessagesRequest, _job_control_pb2.ResendOutboxMessagesResponse]
-    """Sends dead outbox messages again. Idempotent. Needs the scope `jobs.admin`."""
+    """Sends dead outbox messages again, as if they had never been tried; what is not dead stays as it is. Idempotent.
+    Needs the scope `jobs.admin`.
+
+    Errors:
+    * `INVALID_ARGUMENT` (`INVALID_INPUT`): there are more than 1,000 row numbers, or one is not positive.
+    """
     ListAuditRecords: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.ListAuditRecordsRequest, _job_control_pb2.ListAuditRecordsResponse]
     """Lists audit records, newest first. Needs the scope `jobs.admin`.
 
@@ -472,7 +482,12 @@ class JobControlAsyncStub(JobControlStub):
     * `NOT_FOUND` (`JOB_NOT_FOUND`): there is no such job for this caller.
     """
     ListQueues: _aio.UnaryUnaryMultiCallable[_job_control_pb2.ListQueuesRequest, _job_control_pb2.ListQueuesResponse]  # type: ignore[assignment]
-    """Lists all queues by name, with their numbers. Needs the scope `jobs.admin`."""
+    """Lists all queues by name, with their numbers: those that the service knows, and others in which jobs wait or run.
+    Needs the scope `jobs.admin`.
+
+    Errors:
+    * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the page size or token is not valid.
+    """
     Pause: _aio.UnaryUnaryMultiCallable[_job_control_pb2.PauseRequest, _job_control_pb2.PauseResponse]  # type: ignore[assignment]
     """Pauses a queue or a job type: nothing of it is leased any more. Idempotent. Needs the scope `jobs.admin`.
 
@@ -489,16 +504,21 @@ class JobControlAsyncStub(JobControlStub):
     """Lists executors by name. Needs the scope `jobs.admin`.
 
     Errors:
-    * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed.
+    * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the page size or token is not valid.
     """
     ListOutboxMessages: _aio.UnaryUnaryMultiCallable[_job_control_pb2.ListOutboxMessagesRequest, _job_control_pb2.ListOutboxMessagesResponse]  # type: ignore[assignment]
     """Lists outbox messages by state, oldest first. Needs the scope `jobs.admin`.
 
     Errors:
-    * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the state or token is not valid.
+    * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the state, page size or token is not valid.
     """
     ResendOutboxMessages: _aio.UnaryUnaryMultiCallable[_job_control_pb2.ResendOutboxMessagesRequest, _job_control_pb2.ResendOutboxMessagesResponse]  # type: ignore[assignment]
-    """Sends dead outbox messages again. Idempotent. Needs the scope `jobs.admin`."""
+    """Sends dead outbox messages again, as if they had never been tried; what is not dead stays as it is. Idempotent.
+    Needs the scope `jobs.admin`.
+
+    Errors:
+    * `INVALID_ARGUMENT` (`INVALID_INPUT`): there are more than 1,000 row numbers, or one is not positive.
+    """
     ListAuditRecords: _aio.UnaryUnaryMultiCallable[_job_control_pb2.ListAuditRecordsRequest, _job_control_pb2.ListAuditRecordsResponse]  # type: ignore[assignment]
     """Lists audit records, newest first. Needs the scope `jobs.admin`.
 
@@ -882,7 +902,12 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         request: _job_control_pb2.ListQueuesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_job_control_pb2.ListQueuesResponse, _abc.Awaitable[_job_control_pb2.ListQueuesResponse]]:
-        """Lists all queues by name, with their numbers. Needs the scope `jobs.admin`."""
+        """Lists all queues by name, with their numbers: those that the service knows, and others in which jobs wait or run.
+        Needs the scope `jobs.admin`.
+
+        Errors:
+        * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the page size or token is not valid.
+        """
 
     @_abc_1.abstractmethod
     def Pause(
@@ -917,7 +942,7 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         """Lists executors by name. Needs the scope `jobs.admin`.
 
         Errors:
-        * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed.
+        * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the page size or token is not valid.
         """
 
     @_abc_1.abstractmethod
@@ -929,7 +954,7 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         """Lists outbox messages by state, oldest first. Needs the scope `jobs.admin`.
 
         Errors:
-        * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the state or token is not valid.
+        * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): the state, page size or token is not valid.
         """
 
     @_abc_1.abstractmethod
@@ -938,7 +963,12 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         request: _job_control_pb2.ResendOutboxMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_job_control_pb2.ResendOutboxMessagesResponse, _abc.Awaitable[_job_control_pb2.ResendOutboxMessagesResponse]]:
-        """Sends dead outbox messages again. Idempotent. Needs the scope `jobs.admin`."""
+        """Sends dead outbox messages again, as if they had never been tried; what is not dead stays as it is. Idempotent.
+        Needs the scope `jobs.admin`.
+
+        Errors:
+        * `INVALID_ARGUMENT` (`INVALID_INPUT`): there are more than 1,000 row numbers, or one is not positive.
+        """
 
     @_abc_1.abstractmethod
     def ListAuditRecords(

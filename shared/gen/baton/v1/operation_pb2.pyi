@@ -162,20 +162,26 @@ class QueueStatus(_message.Message):
     group: _builtins.str
     """Output only. The group that it belongs to; empty if none."""
     waiting: _builtins.int
-    """Output only. Jobs that wait for an executor, due or not."""
+    """Output only. Jobs that wait for an executor, due or not, those with a dead dispatch included."""
     running: _builtins.int
     """Output only. Jobs with a lease."""
     started_last_minute: _builtins.int
-    """Output only. Attempts started in the last minute."""
+    """Output only. Attempts started in the last minute. Unset in this version: nothing keeps count of them."""
     finished_last_minute: _builtins.int
-    """Output only. Jobs finished in the last minute."""
+    """Output only. Jobs finished in the last minute. Unset in this version: nothing keeps count of them."""
     executors: _builtins.int
-    """Output only. Executors that announce a job type of the queue."""
+    """Output only. Executors that announce a job type of the queue, and said hello or sent a heartbeat for a lease
+    in the last 40 minutes. One that lives says hello again within 36; one that says goodbye is not counted any
+    more, and one that was killed is counted up to that long.
+    """
     credits: _builtins.int
-    """Output only. Leases that they can take now."""
+    """Output only. Leases that they can take now, as their services told within the last 5 seconds: of the one lease
+    stream of the queue that could take the most, so what is told is never too much. A service also tells what was
+    claimed in the last tenth of a second. Unset if none tells, or Redis is away.
+    """
     @_builtins.property
     def oldest_due_age(self) -> _duration_pb2.Duration:
-        """Output only. How long the oldest due job has waited; unset if none waits."""
+        """Output only. How long the oldest due job has waited since it was due; unset if none is due."""
 
     @_builtins.property
     def pause(self) -> Global___Pause:
@@ -189,23 +195,36 @@ class QueueStatus(_message.Message):
         waiting: _builtins.int = ...,
         running: _builtins.int = ...,
         oldest_due_age: _duration_pb2.Duration | None = ...,
-        started_last_minute: _builtins.int = ...,
-        finished_last_minute: _builtins.int = ...,
+        started_last_minute: _builtins.int | None = ...,
+        finished_last_minute: _builtins.int | None = ...,
         executors: _builtins.int = ...,
-        credits: _builtins.int = ...,
+        credits: _builtins.int | None = ...,
         pause: Global___Pause | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["oldest_due_age", b"oldest_due_age", "pause", b"pause"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_credits", b"_credits", "_finished_last_minute", b"_finished_last_minute", "_started_last_minute", b"_started_last_minute", "credits", b"credits", "finished_last_minute", b"finished_last_minute", "oldest_due_age", b"oldest_due_age", "pause", b"pause", "started_last_minute", b"started_last_minute"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["credits", b"credits", "executors", b"executors", "finished_last_minute", b"finished_last_minute", "group", b"group", "oldest_due_age", b"oldest_due_age", "pause", b"pause", "queue", b"queue", "running", b"running", "started_last_minute", b"started_last_minute", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_credits", b"_credits", "_finished_last_minute", b"_finished_last_minute", "_started_last_minute", b"_started_last_minute", "credits", b"credits", "executors", b"executors", "finished_last_minute", b"finished_last_minute", "group", b"group", "oldest_due_age", b"oldest_due_age", "pause", b"pause", "queue", b"queue", "running", b"running", "started_last_minute", b"started_last_minute", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__credits: _TypeAlias = _typing.Literal["credits"]  # noqa: Y015
+    _WhichOneofArgType__credits: _TypeAlias = _typing.Literal["_credits", b"_credits"]  # noqa: Y015
+    _WhichOneofReturnType__finished_last_minute: _TypeAlias = _typing.Literal["finished_last_minute"]  # noqa: Y015
+    _WhichOneofArgType__finished_last_minute: _TypeAlias = _typing.Literal["_finished_last_minute", b"_finished_last_minute"]  # noqa: Y015
+    _WhichOneofReturnType__started_last_minute: _TypeAlias = _typing.Literal["started_last_minute"]  # noqa: Y015
+    _WhichOneofArgType__started_last_minute: _TypeAlias = _typing.Literal["_started_last_minute", b"_started_last_minute"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__credits) -> _WhichOneofReturnType__credits | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__finished_last_minute) -> _WhichOneofReturnType__finished_last_minute | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__started_last_minute) -> _WhichOneofReturnType__started_last_minute | None: ...
 
 Global___QueueStatus: _TypeAlias = QueueStatus  # noqa: Y015
 
 @_typing.final
 class Executor(_message.Message):
-    """An executor that is or was connected."""
+    """An executor that is or was connected. One that said goodbye is not listed any more, and one that was killed is
+    for a day.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -222,20 +241,24 @@ class Executor(_message.Message):
     incarnation_id: _builtins.str
     """Output only. UUID of its start."""
     runtime: _builtins.str
-    """Output only. What runs there, in its own words."""
+    """Output only. What runs there, in its own words, with its version."""
     leases: _builtins.int
     """Output only. Leases that it holds."""
     credits: _builtins.int
-    """Output only. Leases that it can take now."""
+    """Output only. Leases that it can take now. Unset in this version: only the service that it is connected to knows."""
     draining: _builtins.bool
-    """Output only. True if it said goodbye or its service drains."""
+    """Output only. True if it said goodbye or its service drains. Unset in this version: only the service that it is
+    connected to knows.
+    """
     @_builtins.property
     def job_types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Output only. Job types that it announced."""
 
     @_builtins.property
     def last_seen_time(self) -> _timestamp_pb2.Timestamp:
-        """Output only. When it was last heard."""
+        """Output only. When its last hello was stored, or its last heartbeat for a lease that it holds, by the database's
+        clock. One without leases is heard of again at its next hello, within 36 minutes.
+        """
 
     def __init__(
         self,
@@ -245,15 +268,22 @@ class Executor(_message.Message):
         runtime: _builtins.str = ...,
         job_types: _abc.Iterable[_builtins.str] | None = ...,
         leases: _builtins.int = ...,
-        credits: _builtins.int = ...,
+        credits: _builtins.int | None = ...,
         last_seen_time: _timestamp_pb2.Timestamp | None = ...,
-        draining: _builtins.bool = ...,
+        draining: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["last_seen_time", b"last_seen_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_credits", b"_credits", "_draining", b"_draining", "credits", b"credits", "draining", b"draining", "last_seen_time", b"last_seen_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["credits", b"credits", "draining", b"draining", "executor_name", b"executor_name", "incarnation_id", b"incarnation_id", "job_types", b"job_types", "last_seen_time", b"last_seen_time", "leases", b"leases", "runtime", b"runtime"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_credits", b"_credits", "_draining", b"_draining", "credits", b"credits", "draining", b"draining", "executor_name", b"executor_name", "incarnation_id", b"incarnation_id", "job_types", b"job_types", "last_seen_time", b"last_seen_time", "leases", b"leases", "runtime", b"runtime"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__credits: _TypeAlias = _typing.Literal["credits"]  # noqa: Y015
+    _WhichOneofArgType__credits: _TypeAlias = _typing.Literal["_credits", b"_credits"]  # noqa: Y015
+    _WhichOneofReturnType__draining: _TypeAlias = _typing.Literal["draining"]  # noqa: Y015
+    _WhichOneofArgType__draining: _TypeAlias = _typing.Literal["_draining", b"_draining"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__credits) -> _WhichOneofReturnType__credits | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__draining) -> _WhichOneofReturnType__draining | None: ...
 
 Global___Executor: _TypeAlias = Executor  # noqa: Y015
 
