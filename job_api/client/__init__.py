@@ -1,4 +1,7 @@
-"""The Python client: blocking, typed, and all that a caller needs to import.
+"""The Python client: typed, for asyncio and for programs that block, and all that a caller needs to import.
+
+async with AsyncClient("127.0.0.1:7410") as client:
+    result = await client.run("synthetic", {"items": 3})
 
 with Client("127.0.0.1:7410") as client:
     job = client.create_job("synthetic", {"items": 3})
@@ -6,8 +9,11 @@ with Client("127.0.0.1:7410") as client:
         ...
 """
 
-from job_api.client.client import PAGE_SIZE_MAX, Client
+from job_api.client.asks import PAGE_SIZE_MAX, JobOptions
+from job_api.client.async_client import AsyncClient
+from job_api.client.client import Client
 from job_api.client.failures import CallFailed
+from job_api.client.results import JobCancelled, JobFailed, JobResult, JobUnfinished, NoResult
 from job_api.client.views import (
     ArtifactView,
     AttemptView,
@@ -18,6 +24,7 @@ from job_api.client.views import (
     Update,
     Upload,
 )
+from job_api.client.watching import TimeOver
 from shared.domain import errors
 from shared.domain.attempts import AttemptOutcome
 from shared.domain.errors import BatonError
@@ -29,21 +36,29 @@ __all__ = [
     "PAGE_SIZE_MAX",
     "TERMINAL_STATES",
     "ArtifactView",
+    "AsyncClient",
     "AttemptOutcome",
     "AttemptView",
     "BatonError",
     "CallFailed",
     "Client",
     "DefinitionView",
+    "JobCancelled",
     "JobError",
     "JobEvent",
     "JobEventKind",
+    "JobFailed",
     "JobId",
+    "JobOptions",
+    "JobResult",
     "JobState",
+    "JobUnfinished",
     "JobView",
+    "NoResult",
     "Piece",
     "Progress",
     "Target",
+    "TimeOver",
     "Update",
     "Upload",
     "UploadId",

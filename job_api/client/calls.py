@@ -1,31 +1,27 @@
-"""Calls that are tried again while that can help, all tries inside one deadline.
-
-Only UNAVAILABLE is tried again: the service said that it is safe, or was not reached. A call that ran into
-its deadline is not, because every try gets all the time that is left. What is called here is safe to
-repeat: reads, cancels, uploads, and creations with a key.
-"""
+"""Calls over a blocking channel. What is sent, tried again and understood is decided elsewhere."""
 
 from __future__ import annotations
 
-import itertools
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 
-from job_api.client.failures import details_of, failure_of
-from shared.domain.retries import Backoff
+from job_api.client import convert
+from job_api.client.asks import Ask, Listing
+from job_api.client.tries import Tries, closed
+from job_api.client.uploads import UPLOAD_TIMEOUT, Document
+from job_api.client.views import Update, Upload
+from job_api.client.watching import Watch
+from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2_grpc
 
-Request = TypeVar("Request")
-Response = TypeVar("Response")
-
-BACKOFF = Backoff(base=timedelta(seconds=0.1), cap=timedelta(seconds=2))
-"""Quick at first, for a restart behind a load balancer; a person waits, so never long."""
+Answer = TypeVar("Answer")
+View = TypeVar("View")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,50 +40,68 @@ class Pace:
 
 
 class Calls:
-    """The calls of one client, over one channel."""
+    """The calls of one client, over one channel; each may raise `BatonError` or `CallFailed`."""
 
     def __init__(
         self, channel: grpc.Channel, *, metadata: Sequence[tuple[str, str]], timeout: timedelta, pace: Pace
     ) -> None:
-        self.stub = job_control_pb2_grpc.JobControlStub(channel)
-        self.metadata = tuple(metadata)
-        self.pace = pace
+        self._channel = channel
+        self._stub = job_control_pb2_grpc.JobControlStub(channel)
+        self._metadata = tuple(metadata)
         self._timeout = timeout
+        self._pace = pace
+        self._closed = False
 
-    def unary(self, method: grpc.UnaryUnaryMultiCallable[Request, Response], request: Request) -> Response:
-        """Call a method.
+    def close(self) -> None:
+        self._closed = True
+        self._channel.close()
 
-        Raises:
-            BatonError: What the service said, by its reason.
-            CallFailed: Anything else.
-        """
-        return self.repeated(
-            lambda seconds: method(request, timeout=seconds, metadata=self.metadata), timeout=self._timeout
-        )
+    def ask(self, ask: Ask[Answer]) -> Answer:
+        method = getattr(self._stub, ask.method)
+        return ask.read(self._repeated(lambda: ask.request, method, self._timeout))
 
-    def repeated(self, attempt: Callable[[float], Response], *, timeout: timedelta) -> Response:
-        """Make attempts, each with the seconds that are left, until one succeeds or trying again can't help.
+    def each(self, listing: Listing[View]) -> Iterator[View]:
+        """Yield what a list holds; each page is asked for when it is needed."""
+        page = self.ask(listing(""))
+        yield from page.views
+        while page.next_page_token:
+            page = self.ask(listing(page.next_page_token))
+            yield from page.views
 
-        A wait that would outlast the deadline is not begun: the error is raised at once.
-        """
-        deadline = self.pace.monotonic() + timeout.total_seconds()
-        for failures in itertools.count(1):
+    def upload(self, document: Document) -> Upload:
+        return convert.upload(self._repeated(document.parts, self._stub.UploadInput, UPLOAD_TIMEOUT))
+
+    def watch(self, request: pb.WatchJobRequest, within: timedelta | None) -> Iterator[Update]:
+        """Yield updates until the service says that the terminal one was sent."""
+        watch = Watch(request, within, now=self._pace.monotonic())
+        while not watch.finished:
+            self._require_open()
+            error: grpc.RpcError | None = None
+            seconds = watch.stream_seconds(self._pace.monotonic())
+            stream = self._stub.WatchJob(watch.request, timeout=seconds, metadata=self._metadata)
             try:
-                return attempt(deadline - self.pace.monotonic())
+                for message in stream:
+                    if (update := watch.take(message)) is not None:
+                        yield update
+            except grpc.RpcError as broken:
+                error = broken
+            finally:
+                stream.cancel()
+            if not watch.finished:
+                now, uniform = self._pace.monotonic(), self._pace.uniform()
+                self._pace.sleep(watch.wait_after(error, now=now, uniform=uniform, is_closed=self._closed))
+
+    def _repeated(self, request: Callable[[], Any], method: Callable[..., Any], within: timedelta) -> Any:
+        tries = Tries(within, now=self._pace.monotonic())
+        while True:
+            self._require_open()
+            seconds = tries.seconds_left(self._pace.monotonic())
+            try:
+                return method(request(), timeout=seconds, metadata=self._metadata)
             except grpc.RpcError as error:
-                wait = self._wait_after(error, failures)
-                if wait is None or self.pace.monotonic() + wait >= deadline:
-                    raise failure_of(error) from error
-            self.pace.sleep(wait)
-        raise AssertionError("counting ended")
+                wait = tries.wait_after(error, now=self._pace.monotonic(), uniform=self._pace.uniform())
+            self._pace.sleep(wait)
 
-    def pause(self, failures: int) -> float:
-        """Seconds to wait after so many failures in a row, with full jitter."""
-        return BACKOFF.delay(failures, uniform=self.pace.uniform()).total_seconds()
-
-    def _wait_after(self, error: grpc.RpcError, failures: int) -> float | None:
-        """Seconds to wait before the next attempt; None if there should be none."""
-        if error.code() is not grpc.StatusCode.UNAVAILABLE:
-            return None
-        asked = details_of(error).retry_after or timedelta(0)
-        return asked.total_seconds() + self.pause(failures)
+    def _require_open(self) -> None:
+        if self._closed:
+            raise closed()

@@ -57,6 +57,10 @@ def job_view(job: job_pb2.Job, *, replayed: bool = False) -> JobView:
     )
 
 
+def created_view(response: job_control_pb2.CreateJobResponse) -> JobView:
+    return job_view(response.job, replayed=response.replayed)
+
+
 def state(value: job_pb2.JobState.ValueType) -> JobState:
     return JobState[job_pb2.JobState.Name(value).removeprefix("JOB_STATE_")]
 

@@ -1,16 +1,14 @@
-"""Sends documents in pieces, so that neither side holds one whole message of it."""
+"""Documents in pieces, so that neither side holds one whole message of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import IO
 
-from job_api.client import convert
-from job_api.client.calls import Calls
-from job_api.client.views import Upload
 from shared.gen.baton.v1 import job_control_pb2 as pb
 
 CHUNK_BYTES = 256 << 10
@@ -20,32 +18,29 @@ UPLOAD_TIMEOUT = timedelta(seconds=120)
 """32 MiB at 2 Mbit/s."""
 
 
-def upload(calls: Calls, document: Path | bytes, *, media_type: str, file_name: str) -> Upload:
-    """Store a document. A try that broke leaves at most one that no job refers to, which is removed.
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What is uploaded; a path gives the file's name where none is given.
 
-    Raises:
-        OSError: The file can't be read.
+    A try that broke leaves at most one stored document that no job refers to, which is removed.
     """
-    header = pb.UploadHeader(media_type=media_type, file_name=file_name or _name(document))
 
-    def attempt(seconds: float) -> pb.UploadInputResponse:
-        # gRPC reads in a thread of its own, which may outlive the attempt: each has a source of its own.
-        parts = _parts(header, _opened(document))
-        return calls.stub.UploadInput(parts, timeout=seconds, metadata=calls.metadata)
+    source: Path | bytes
+    media_type: str
+    file_name: str
 
-    return convert.upload(calls.repeated(attempt, timeout=UPLOAD_TIMEOUT))
+    def parts(self) -> Iterator[pb.UploadInputRequest]:
+        """Read it from its start; each try has a source of its own, for gRPC may read on in a thread.
 
+        Raises:
+            OSError: The file can't be opened (at once), or read (later).
+        """
+        return self._parts(BytesIO(self.source) if isinstance(self.source, bytes) else self.source.open("rb"))
 
-def _opened(document: Path | bytes) -> IO[bytes]:
-    return BytesIO(document) if isinstance(document, bytes) else document.open("rb")
-
-
-def _name(document: Path | bytes) -> str:
-    return document.name if isinstance(document, Path) else ""
-
-
-def _parts(header: pb.UploadHeader, source: IO[bytes]) -> Iterator[pb.UploadInputRequest]:
-    with source:
-        yield pb.UploadInputRequest(header=header)
-        while chunk := source.read(CHUNK_BYTES):
-            yield pb.UploadInputRequest(chunk=chunk)
+    def _parts(self, opened: IO[bytes]) -> Iterator[pb.UploadInputRequest]:
+        name = self.source.name if isinstance(self.source, Path) else ""
+        header = pb.UploadHeader(media_type=self.media_type, file_name=self.file_name or name)
+        with opened:
+            yield pb.UploadInputRequest(header=header)
+            while chunk := opened.read(CHUNK_BYTES):
+                yield pb.UploadInputRequest(chunk=chunk)

@@ -1,4 +1,4 @@
-"""Watching a job over as many streams as it takes.
+"""Where the watch of a job stands, over as many streams as it takes; without I/O, for both clients.
 
 A stream that ends without a last word has broken, and so has one that the peer reset. The next one starts
 after the last cursor that came, so a caller gets every event and piece once and in order, whatever happens
@@ -7,14 +7,14 @@ to connections and replicas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
 from datetime import timedelta
 
 import grpc
 
 from job_api.client import convert
-from job_api.client.calls import Calls
 from job_api.client.failures import CallFailed, failure_of
+from job_api.client.tries import closed, pause
 from job_api.client.views import Update
 from shared.gen.baton.v1 import job_control_pb2 as pb
 
@@ -31,62 +31,78 @@ _RESET = "RST_STREAM"
 """gRPC gives several statuses to a stream that was reset; this word is in the message of each."""
 
 
-class Watch:
-    """An iterator over the updates of one job, up to its terminal event; to be used once."""
+class TimeOver(CallFailed):
+    """The caller's time for a watch is over; the job goes on."""
 
-    def __init__(self, calls: Calls, request: pb.WatchJobRequest, *, is_closed: Callable[[], bool]) -> None:
-        self._calls = calls
-        self._request = request
-        self._is_closed = is_closed
-        self._finished = False
+    def __init__(self) -> None:
+        super().__init__("DEADLINE_EXCEEDED", "the job had not ended in time; it goes on")
+
+
+class Watch:
+    """The watch of one job, up to its terminal event; to be used once.
+
+    Whoever does the I/O opens a stream with `request` for `stream_seconds`, hands each message to `take`,
+    and asks `wait_after` when the stream has ended before `finished`.
+
+    Attributes:
+        request: For the next stream.
+        finished: The service has said that the terminal event was sent.
+    """
+
+    def __init__(self, request: pb.WatchJobRequest, within: timedelta | None, *, now: float) -> None:
+        self.request = request
+        self.finished = False
+        self._deadline = math.inf if within is None else now + within.total_seconds()
         self._failures = 0
         self._broken_since: float | None = None
 
-    def updates(self) -> Iterator[Update]:
-        """Yield updates until the service says that the terminal one was sent.
+    def stream_seconds(self, now: float) -> float:
+        """Return how long the next stream may last."""
+        return min(STREAM_SECONDS_MAX, self._deadline - now)
 
-        Raises:
-            BatonError: What the service said, by its reason.
-            CallFailed: Nothing came for `PATIENCE`, or the call can't be repaired by asking again.
-        """
-        while not self._finished:
-            error: grpc.RpcError | None = None
-            stream = self._calls.stub.WatchJob(
-                self._request, timeout=STREAM_SECONDS_MAX, metadata=self._calls.metadata
-            )
-            try:
-                for message in stream:
-                    if (update := self._taken(message)) is not None:
-                        yield update
-            except grpc.RpcError as broken:
-                error = broken
-            finally:
-                stream.cancel()
-            if not self._finished:
-                self._wait(error)
-
-    def _taken(self, message: pb.WatchJobResponse) -> Update | None:
+    def take(self, message: pb.WatchJobResponse) -> Update | None:
+        """Note a message; return what the caller should know of it, if anything."""
         if message.cursor:
-            self._request = pb.WatchJobRequest(job_id=self._request.job_id, cursor=message.cursor)
+            self.request = pb.WatchJobRequest(job_id=self.request.job_id, cursor=message.cursor)
         if message.HasField("ended"):
-            self._finished = message.ended.reason == pb.WATCH_END_REASON_FINISHED
+            self.finished = message.ended.reason == pb.WATCH_END_REASON_FINISHED
         else:
             self._failures, self._broken_since = 0, None
         return convert.update(message)
 
-    def _wait(self, error: grpc.RpcError | None) -> None:
-        """Wait before the next stream, or raise what there is to raise."""
-        pace = self._calls.pace
-        if error is not None and (self._is_closed() or not _is_broken(error)):
+    def wait_after(
+        self, error: grpc.RpcError | None, *, now: float, uniform: float, is_closed: bool
+    ) -> float:
+        """Return how many seconds to wait before the next stream.
+
+        Args:
+            error: How the last stream ended; None if with OK, though without a last word.
+
+        Raises:
+            BatonError: What the service said, by its reason.
+            TimeOver: The next stream would begin too late.
+            CallFailed: Nothing came for `PATIENCE`, the client was closed, or the call can't be repaired by
+                asking again.
+        """
+        if is_closed:
+            raise closed() from error
+        if error is not None and not _is_broken(error):
             raise failure_of(error) from error
         self._failures += 1
-        self._broken_since = self._broken_since or pace.monotonic()
-        if pace.monotonic() - self._broken_since > PATIENCE.total_seconds():
-            if error is not None:
-                raise failure_of(error) from error
-            raise CallFailed("UNAVAILABLE", "the service keeps ending the watch before the job's end")
-        pace.sleep(self._calls.pause(self._failures))
+        self._broken_since = now if self._broken_since is None else self._broken_since
+        if now - self._broken_since > PATIENCE.total_seconds():
+            raise _given_up(error) from error
+        wait = pause(self._failures, uniform)
+        if now + wait >= self._deadline:
+            raise TimeOver from error
+        return wait
 
 
 def _is_broken(error: grpc.RpcError) -> bool:
     return error.code() in _BROKEN or _RESET in (error.details() or "")
+
+
+def _given_up(error: grpc.RpcError | None) -> Exception:
+    if error is not None:
+        return failure_of(error)
+    return CallFailed("UNAVAILABLE", "the service keeps ending the watch before the job's end")

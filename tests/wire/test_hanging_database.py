@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from job_api.client.client import TIMEOUT
+from job_api.client.dialling import TIMEOUT
 from shared.domain.jobs import JobState
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.rpc.health import NOT_SERVING, SERVING

@@ -1,0 +1,180 @@
+"""What can be asked of JobControl, as values: the method, the request, and how the answer is read.
+
+Both clients send what is made here, so what they ask and what they understand is written once.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypedDict, TypeVar
+
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from job_api.client import convert
+from job_api.client.views import ArtifactView, AttemptView, DefinitionView, JobView
+from shared.domain.identity import JobId
+from shared.domain.jobs import JobState, Target
+from shared.gen.baton.v1 import job_control_pb2 as pb
+from shared.gen.baton.v1 import job_pb2
+
+PAGE_SIZE_MAX = 1_000
+"""As many as the service lists in one page."""
+
+Answer = TypeVar("Answer")
+View = TypeVar("View")
+
+Input = Mapping[str, Any] | bytes
+"""An input document; bytes are JSON text and sent as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Generic[Answer]):
+    """One call that is safe to repeat as it is.
+
+    Attributes:
+        method: Its name in the contract.
+        read: Makes a view of the response.
+    """
+
+    method: str
+    request: Message
+    read: Callable[[Any], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[View]):
+    """A page of a list, and what to ask for next; an empty token means that it was the last."""
+
+    views: Sequence[View]
+    next_page_token: str
+
+
+Listing = Callable[[str], Ask[Page[View]]]
+"""Makes the call for the page of a token; the first one's is empty."""
+
+
+class JobOptions(TypedDict, total=False):
+    """What may be said about a new job besides its type and input; everything may be left out.
+
+    Attributes:
+        idempotency_key: 8 to 128 visible ASCII characters. Without one, a key of this call's own makes its
+            tries safe, and the next call creates another job.
+        target: What it is about.
+        priority: 0 first to 100 last; the definition's if it is left out.
+        run_time: When it may start; aware.
+        start_by_time: It is cancelled if it has not started by then; aware.
+        owner: Whom to create it for, where the caller may.
+    """
+
+    idempotency_key: str | None
+    target: Target | None
+    priority: int | None
+    labels: Mapping[str, str] | None
+    run_time: datetime | None
+    start_by_time: datetime | None
+    owner: str
+
+
+def create_job(job_type: str, input: Input, options: JobOptions) -> Ask[JobView]:
+    """Create a job under a key, the caller's or one of its own."""
+    target, priority = options.get("target"), options.get("priority")
+    request = pb.CreateJobRequest(
+        job_type=job_type,
+        input=input if isinstance(input, bytes) else _json_text(input),
+        idempotency_key=options.get("idempotency_key") or uuid.uuid4().hex,
+        target=job_pb2.Target(type=target.type, id=target.id) if target else None,
+        run_time=_timestamp(options.get("run_time")),
+        start_by_time=_timestamp(options.get("start_by_time")),
+        overrides=pb.JobOverrides(priority=priority) if priority is not None else None,
+        labels=options.get("labels"),
+        owner=options.get("owner", ""),
+    )
+    return Ask("CreateJob", request, convert.created_view)
+
+
+def get_job(job_id: JobId) -> Ask[JobView]:
+    return Ask("GetJob", pb.GetJobRequest(job_id=str(job_id)), lambda told: convert.job_view(told.job))
+
+
+def cancel_job(job_id: JobId) -> Ask[JobView]:
+    return Ask("CancelJob", pb.CancelJobRequest(job_id=str(job_id)), lambda told: convert.job_view(told.job))
+
+
+def get_output(job_id: JobId) -> Ask[Any]:
+    request = pb.GetJobOutputRequest(job_id=str(job_id))
+    return Ask("GetJobOutput", request, lambda told: convert.json_value(told.output))
+
+
+def list_jobs(
+    *,
+    states: Collection[JobState] = (),
+    job_type: str = "",
+    queue: str = "",
+    labels: Mapping[str, str] | None = None,
+    page_size: int = 0,
+) -> Listing[JobView]:
+    filter_ = pb.JobFilter(
+        states=[convert.state_number(each) for each in states], job_type=job_type, queue=queue, labels=labels
+    )
+
+    def page(token: str) -> Ask[Page[JobView]]:
+        request = pb.ListJobsRequest(filter=filter_, page_size=page_size, page_token=token)
+        return Ask("ListJobs", request, lambda told: _page(told, told.jobs, convert.job_view))
+
+    return page
+
+
+def list_attempts(job_id: JobId) -> Listing[AttemptView]:
+    def page(token: str) -> Ask[Page[AttemptView]]:
+        request = pb.ListAttemptsRequest(job_id=str(job_id), page_token=token)
+        return Ask("ListAttempts", request, lambda told: _page(told, told.attempts, convert.attempt_view))
+
+    return page
+
+
+def list_artifacts(job_id: JobId, *, content: bool) -> Listing[ArtifactView]:
+    def page(token: str) -> Ask[Page[ArtifactView]]:
+        request = pb.ListArtifactsRequest(
+            job_id=str(job_id), page_size=PAGE_SIZE_MAX, page_token=token, include_content=content
+        )
+        return Ask("ListArtifacts", request, lambda told: _page(told, told.artifacts, convert.artifact_view))
+
+    return page
+
+
+def list_definitions() -> Listing[DefinitionView]:
+    def page(token: str) -> Ask[Page[DefinitionView]]:
+        return Ask(
+            "ListJobDefinitions",
+            pb.ListJobDefinitionsRequest(page_token=token),
+            lambda told: _page(told, told.definitions, convert.definition_view),
+        )
+
+    return page
+
+
+def watch_job(job_id: JobId, *, after: int, cursor: str) -> pb.WatchJobRequest:
+    return pb.WatchJobRequest(job_id=str(job_id), after_event_number=after, cursor=cursor)
+
+
+def _page(response: Any, messages: Sequence[Any], view: Callable[[Any], View]) -> Page[View]:
+    return Page([view(each) for each in messages], response.next_page_token)
+
+
+def _json_text(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _timestamp(time: datetime | None) -> Timestamp | None:
+    if time is None:
+        return None
+    if time.tzinfo is None:
+        raise ValueError("points in time need a zone")
+    timestamp = Timestamp()
+    timestamp.FromDatetime(time)
+    return timestamp

@@ -1,0 +1,159 @@
+"""The client for programs of asyncio."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Unpack
+
+import grpc
+
+from job_api.client import asks
+from job_api.client.asks import Input, JobOptions
+from job_api.client.async_calls import AsyncCalls, AsyncPace
+from job_api.client.dialling import OPTIONS, TIMEOUT
+from job_api.client.results import JobResult, require_success
+from job_api.client.uploads import Document
+from job_api.client.views import ArtifactView, AttemptView, DefinitionView, JobView, Update, Upload
+from job_api.client.watching import TimeOver
+from shared.domain.identity import JobId
+from shared.domain.jobs import JobState
+from shared.rpc.channel import call_metadata
+
+
+class AsyncClient:
+    """Runs, creates, shows, watches and cancels jobs, for as many tasks of one event loop as it is given.
+
+    Every method may raise an error of the engine by its reason (`BatonError`), or `CallFailed`; nothing of
+    gRPC leaves this class. What is safe to repeat is repeated while the service is out of reach, within
+    `timeout` for each call. A task that is cancelled while it waits ends its call at the service, not a job.
+    """
+
+    def __init__(self, address: str, *, token: str | None = None, timeout: timedelta = TIMEOUT) -> None:
+        self._open(lambda: grpc.aio.insecure_channel(address, options=OPTIONS), token, timeout, AsyncPace())
+
+    @classmethod
+    def over(
+        cls,
+        channel: grpc.aio.Channel,
+        *,
+        token: str | None = None,
+        timeout: timedelta = TIMEOUT,
+        pace: AsyncPace = AsyncPace(),  # noqa: B008 - it is frozen
+    ) -> AsyncClient:
+        """Make a client that uses a channel of the caller's, for TLS or tests, and closes it at its end."""
+        client = cls.__new__(cls)
+        client._open(lambda: channel, token, timeout, pace)
+        return client
+
+    def _open(
+        self, dial: Callable[[], grpc.aio.Channel], token: str | None, timeout: timedelta, pace: AsyncPace
+    ) -> None:
+        self._calls = AsyncCalls(dial, metadata=call_metadata(token), timeout=timeout, pace=pace)
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the connection, and every watch with it. Idempotent."""
+        await self._calls.close()
+
+    async def run(
+        self,
+        job_type: str,
+        input: Input,
+        *,
+        within: timedelta | None = None,
+        **options: Unpack[JobOptions],
+    ) -> JobResult:
+        """Create a job, wait for its end, and return what it made; whoever stops waiting does not stop it.
+
+        With the same key, a repeated run waits for the same job. `within` and errors are those of `result`.
+        """
+        job = await self.create_job(job_type, input, **options)
+        return await self.result(job.job_id, within=within)
+
+    async def result(self, job_id: JobId, *, within: timedelta | None = None) -> JobResult:
+        """Wait for a job's end and return what it made; None for `within` is for as long as it takes.
+
+        Raises:
+            JobFailed: It ended FAILED.
+            JobCancelled: It ended CANCELLED.
+            JobUnfinished: It goes on.
+        """
+        with contextlib.suppress(TimeOver):
+            async for _ in self.watch(job_id, within=within):
+                pass
+        job = await self.get(job_id)
+        require_success(job)
+        artifacts = [each async for each in self.artifacts(job_id, content=True)]
+        return JobResult(job, await self.output(job_id), artifacts)
+
+    async def create_job(self, job_type: str, input: Input, **options: Unpack[JobOptions]) -> JobView:
+        """Create a job, or find the one that an earlier call with the same key created."""
+        return await self._calls.ask(asks.create_job(job_type, input, options))
+
+    async def upload(self, document: Path | bytes, *, media_type: str = "", file_name: str = "") -> Upload:
+        """Store a document for an input to refer to; a path gives the file's name where none is given.
+
+        Raises:
+            OSError: The file can't be read.
+        """
+        return await self._calls.upload(Document(document, media_type, file_name))
+
+    async def get(self, job_id: JobId) -> JobView:
+        return await self._calls.ask(asks.get_job(job_id))
+
+    def list(
+        self,
+        *,
+        states: Collection[JobState] = (),
+        job_type: str = "",
+        queue: str = "",
+        labels: Mapping[str, str] | None = None,
+        page_size: int = 0,
+    ) -> AsyncIterator[JobView]:
+        """Yield jobs that fit, newest first; each page is asked for when it is needed."""
+        return self._calls.each(
+            asks.list_jobs(states=states, job_type=job_type, queue=queue, labels=labels, page_size=page_size)
+        )
+
+    async def cancel(self, job_id: JobId) -> JobView:
+        """Ask a job to stop; once this returns, it never becomes SUCCEEDED."""
+        return await self._calls.ask(asks.cancel_job(job_id))
+
+    def watch(
+        self, job_id: JobId, *, after: int = 0, cursor: str = "", within: timedelta | None = None
+    ) -> AsyncGenerator[Update, None]:
+        """Yield what happens to a job, up to its terminal event; resumes by itself when a stream breaks.
+
+        Args:
+            after: Start after the event of this number; 0 is from the beginning.
+            cursor: Start after this update of an earlier watch; `after` does not count then.
+            within: The time for all of it; `TimeOver` is raised then. None is for as long as it takes.
+        """
+        return self._calls.watch(asks.watch_job(job_id, after=after, cursor=cursor), within)
+
+    async def output(self, job_id: JobId) -> Any:
+        """Return a job's output; None if it has not succeeded or its definition keeps none."""
+        return await self._calls.ask(asks.get_output(job_id))
+
+    def attempts(self, job_id: JobId) -> AsyncIterator[AttemptView]:
+        """Yield a job's attempts, first to last."""
+        return self._calls.each(asks.list_attempts(job_id))
+
+    def artifacts(self, job_id: JobId, *, content: bool = False) -> AsyncIterator[ArtifactView]:
+        """Yield a job's artifacts in order, with their content where asked for."""
+        return self._calls.each(asks.list_artifacts(job_id, content=content))
+
+    def definitions(self) -> AsyncIterator[DefinitionView]:
+        """Yield the job types that can be asked for, by name."""
+        return self._calls.each(asks.list_definitions())
