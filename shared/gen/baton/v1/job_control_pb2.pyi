@@ -1964,7 +1964,7 @@ class ListEventsResponse(_message.Message):
     EVENTS_FIELD_NUMBER: _builtins.int
     NEXT_CURSOR_FIELD_NUMBER: _builtins.int
     next_cursor: _builtins.str
-    """Ask on with it."""
+    """Ask on with it, now or later; empty while there has been no event at all."""
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[_operation_pb2.FeedEvent]:
         """Oldest first; empty if there is nothing newer yet."""
@@ -2020,6 +2020,9 @@ class WatchEventsResponse(_message.Message):
     EVENT_FIELD_NUMBER: _builtins.int
     KEEP_ALIVE_FIELD_NUMBER: _builtins.int
     ENDED_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """Resume here; stands for all events up to this message, also of types that were not asked for. Empty before the first one."""
     @_builtins.property
     def event(self) -> _operation_pb2.FeedEvent:
         """An event."""
@@ -2038,10 +2041,11 @@ class WatchEventsResponse(_message.Message):
         event: _operation_pb2.FeedEvent | None = ...,
         keep_alive: Global___KeepAlive | None = ...,
         ended: Global___WatchEnded | None = ...,
+        cursor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "event", b"event", "keep_alive", b"keep_alive", "update", b"update"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "event", b"event", "keep_alive", b"keep_alive", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "ended", b"ended", "event", b"event", "keep_alive", b"keep_alive", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_update: _TypeAlias = _typing.Literal["event", "keep_alive", "ended"]  # noqa: Y015
     _WhichOneofArgType_update: _TypeAlias = _typing.Literal["update", b"update"]  # noqa: Y015
