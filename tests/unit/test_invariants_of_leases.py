@@ -39,6 +39,12 @@ def test_a_success_is_of_the_handler_that_held_the_lease() -> None:
     assert holds("own results", evidence(ledger=[*zombie, *entries((2, SECOND, FINISHED))]))
 
 
+def test_a_success_by_the_output_of_another_attempt_is_caught() -> None:
+    rows = a_job()
+    rows.attempts[1]["output_attempt"] = 1  # type: ignore[index]
+    assert is_broken("own results", evidence(rows))
+
+
 def test_each_lease_starts_its_handler_once_and_both_may_finish() -> None:
     ledger = entries((1, FIRST, STARTED), (2, SECOND, STARTED), (2, SECOND, FINISHED), (1, FIRST, FINISHED))
     assert holds("one start", evidence(ledger=ledger))

@@ -25,8 +25,9 @@ select 'jobs' as place, job_id, to_jsonb(t) as body, 0 as number from jobs t joi
 union all select 'snapshots', job_id, jsonb_build_object('input_bytes', length(input)), 0
     from snapshots join chosen using (job_id)
 union all select 'leases', job_id, to_jsonb(t), 0 from leases t join chosen using (job_id)
-union all select 'attempts', job_id,
-    to_jsonb(t) - 'output' || jsonb_build_object('output_sha256', encode(sha256(output), 'hex')), attempt
+union all select 'attempts', job_id, to_jsonb(t) - 'output' || jsonb_build_object(
+        'output_sha256', encode(sha256(output), 'hex'),
+        'output_attempt', convert_from(output, 'UTF8')::jsonb -> 'attempt'), attempt
     from attempts t join chosen using (job_id)
 union all select 'events', job_id, to_jsonb(t), number from job_events t join chosen using (job_id)
 union all select 'artifacts', job_id, to_jsonb(t) - 'content', ordinal

@@ -49,14 +49,18 @@ def _started_under_a_lease(evidence: Evidence) -> Iterator[str | None]:
 
 
 def _results_of_their_own(evidence: Evidence) -> Iterator[str | None]:
-    """Judged by the ledger: the handler of the attempt that succeeded came to its end before that."""
+    """Judged by the outputs, which tell whose they are, and by the ledger of the handlers."""
     begun = {(each.job_id, each.token) for each in evidence.ledger if each.phase == STARTED}
     finished = {(each.job_id, each.token) for each in evidence.ledger if each.phase == FINISHED}
     for job_id, rows in evidence.tables.items():
         for attempt in rows.attempts:
-            handler = (job_id, attempt["token"])
-            if attempt["outcome"] == "succeeded" and handler in begun:
-                what = f"attempt {attempt['attempt']} of job {job_id} succeeded"
+            if attempt["outcome"] != "succeeded":
+                continue
+            what = f"attempt {attempt['attempt']} of job {job_id} succeeded"
+            handler, maker = (job_id, attempt["token"]), attempt.get("output_attempt")
+            if maker is not None and maker != attempt["attempt"]:
+                yield f"{what} by the output of attempt {maker}"
+            elif handler in begun:
                 yield None if handler in finished else f"{what}, and its own handler had not finished"
 
 
