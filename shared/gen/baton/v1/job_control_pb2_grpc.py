@@ -343,8 +343,12 @@ class JobControlServicer(object):
     def CancelJobs(self, request, context):
         """Cancels all jobs that fit a filter, in bounded steps; a dry run only counts them. Needs the scope `jobs.write`.
 
+        Newest first. Jobs that CancelJob would refuse, or that were asked to stop before, are passed over, so a call is safe to
+        repeat. One call does a part; the token leads to the rest.
+
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): the filter is empty or outside its range.
+        * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter or to a dry run.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -353,9 +357,15 @@ class JobControlServicer(object):
     def RetryJob(self, request, context):
         """Runs a FAILED or CANCELLED job again: a new job with the old input, which names its origin. Needs `jobs.write`.
 
+        Owner, target, labels, priority, credential and prompt version are the old job's; its run time and start-by time are past.
+        Idempotent by `idempotency_key`, like CreateJob; without a key each call creates a job.
+
         Errors:
         * `NOT_FOUND` (`JOB_NOT_FOUND`): there is no such job for this caller.
-        * `FAILED_PRECONDITION` (`JOB_NOT_RETRYABLE`): it is not FAILED or CANCELLED, or its input has expired.
+        * `FAILED_PRECONDITION` (`JOB_NOT_RETRYABLE`): it is not FAILED or CANCELLED, its input has expired, or its job type is gone
+        or takes another version of inputs now.
+        * `INVALID_ARGUMENT` (`INVALID_INPUT`): the id or the key is malformed.
+        * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` names its job.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -364,8 +374,12 @@ class JobControlServicer(object):
     def RetryJobs(self, request, context):
         """Retries all FAILED or CANCELLED jobs that fit a filter, in bounded steps; a dry run only counts. Needs `jobs.write`.
 
+        Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat.
+        One call does a part; the token leads to the rest.
+
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): the filter is empty or outside its range.
+        * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter or to a dry run.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -117,21 +117,35 @@ class JobControlStub:
     CancelJobs: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.CancelJobsRequest, _job_control_pb2.CancelJobsResponse]
     """Cancels all jobs that fit a filter, in bounded steps; a dry run only counts them. Needs the scope `jobs.write`.
 
+    Newest first. Jobs that CancelJob would refuse, or that were asked to stop before, are passed over, so a call is safe to
+    repeat. One call does a part; the token leads to the rest.
+
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the filter is empty or outside its range.
+    * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter or to a dry run.
     """
     RetryJob: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.RetryJobRequest, _job_control_pb2.RetryJobResponse]
     """Runs a FAILED or CANCELLED job again: a new job with the old input, which names its origin. Needs `jobs.write`.
 
+    Owner, target, labels, priority, credential and prompt version are the old job's; its run time and start-by time are past.
+    Idempotent by `idempotency_key`, like CreateJob; without a key each call creates a job.
+
     Errors:
     * `NOT_FOUND` (`JOB_NOT_FOUND`): there is no such job for this caller.
-    * `FAILED_PRECONDITION` (`JOB_NOT_RETRYABLE`): it is not FAILED or CANCELLED, or its input has expired.
+    * `FAILED_PRECONDITION` (`JOB_NOT_RETRYABLE`): it is not FAILED or CANCELLED, its input has expired, or its job type is gone
+      or takes another version of inputs now.
+    * `INVALID_ARGUMENT` (`INVALID_INPUT`): the id or the key is malformed.
+    * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` names its job.
     """
     RetryJobs: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.RetryJobsRequest, _job_control_pb2.RetryJobsResponse]
     """Retries all FAILED or CANCELLED jobs that fit a filter, in bounded steps; a dry run only counts. Needs `jobs.write`.
 
+    Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat.
+    One call does a part; the token leads to the rest.
+
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the filter is empty or outside its range.
+    * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter or to a dry run.
     """
     WatchJob: _grpc.UnaryStreamMultiCallable[_job_control_pb2.WatchJobRequest, _job_control_pb2.WatchJobResponse]
     """Streams a job's events, progress and output pieces, until its terminal event. Needs the scope `jobs.read`.
@@ -366,21 +380,35 @@ class JobControlAsyncStub(JobControlStub):
     CancelJobs: _aio.UnaryUnaryMultiCallable[_job_control_pb2.CancelJobsRequest, _job_control_pb2.CancelJobsResponse]  # type: ignore[assignment]
     """Cancels all jobs that fit a filter, in bounded steps; a dry run only counts them. Needs the scope `jobs.write`.
 
+    Newest first. Jobs that CancelJob would refuse, or that were asked to stop before, are passed over, so a call is safe to
+    repeat. One call does a part; the token leads to the rest.
+
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the filter is empty or outside its range.
+    * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter or to a dry run.
     """
     RetryJob: _aio.UnaryUnaryMultiCallable[_job_control_pb2.RetryJobRequest, _job_control_pb2.RetryJobResponse]  # type: ignore[assignment]
     """Runs a FAILED or CANCELLED job again: a new job with the old input, which names its origin. Needs `jobs.write`.
 
+    Owner, target, labels, priority, credential and prompt version are the old job's; its run time and start-by time are past.
+    Idempotent by `idempotency_key`, like CreateJob; without a key each call creates a job.
+
     Errors:
     * `NOT_FOUND` (`JOB_NOT_FOUND`): there is no such job for this caller.
-    * `FAILED_PRECONDITION` (`JOB_NOT_RETRYABLE`): it is not FAILED or CANCELLED, or its input has expired.
+    * `FAILED_PRECONDITION` (`JOB_NOT_RETRYABLE`): it is not FAILED or CANCELLED, its input has expired, or its job type is gone
+      or takes another version of inputs now.
+    * `INVALID_ARGUMENT` (`INVALID_INPUT`): the id or the key is malformed.
+    * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` names its job.
     """
     RetryJobs: _aio.UnaryUnaryMultiCallable[_job_control_pb2.RetryJobsRequest, _job_control_pb2.RetryJobsResponse]  # type: ignore[assignment]
     """Retries all FAILED or CANCELLED jobs that fit a filter, in bounded steps; a dry run only counts. Needs `jobs.write`.
 
+    Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat.
+    One call does a part; the token leads to the rest.
+
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the filter is empty or outside its range.
+    * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter or to a dry run.
     """
     WatchJob: _aio.UnaryStreamMultiCallable[_job_control_pb2.WatchJobRequest, _job_control_pb2.WatchJobResponse]  # type: ignore[assignment]
     """Streams a job's events, progress and output pieces, until its terminal event. Needs the scope `jobs.read`.
@@ -678,8 +706,12 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_job_control_pb2.CancelJobsResponse, _abc.Awaitable[_job_control_pb2.CancelJobsResponse]]:
         """Cancels all jobs that fit a filter, in bounded steps; a dry run only counts them. Needs the scope `jobs.write`.
 
+        Newest first. Jobs that CancelJob would refuse, or that were asked to stop before, are passed over, so a call is safe to
+        repeat. One call does a part; the token leads to the rest.
+
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): the filter is empty or outside its range.
+        * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter or to a dry run.
         """
 
     @_abc_1.abstractmethod
@@ -690,9 +722,15 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_job_control_pb2.RetryJobResponse, _abc.Awaitable[_job_control_pb2.RetryJobResponse]]:
         """Runs a FAILED or CANCELLED job again: a new job with the old input, which names its origin. Needs `jobs.write`.
 
+        Owner, target, labels, priority, credential and prompt version are the old job's; its run time and start-by time are past.
+        Idempotent by `idempotency_key`, like CreateJob; without a key each call creates a job.
+
         Errors:
         * `NOT_FOUND` (`JOB_NOT_FOUND`): there is no such job for this caller.
-        * `FAILED_PRECONDITION` (`JOB_NOT_RETRYABLE`): it is not FAILED or CANCELLED, or its input has expired.
+        * `FAILED_PRECONDITION` (`JOB_NOT_RETRYABLE`): it is not FAILED or CANCELLED, its input has expired, or its job type is gone
+          or takes another version of inputs now.
+        * `INVALID_ARGUMENT` (`INVALID_INPUT`): the id or the key is malformed.
+        * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` names its job.
         """
 
     @_abc_1.abstractmethod
@@ -703,8 +741,12 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_job_control_pb2.RetryJobsResponse, _abc.Awaitable[_job_control_pb2.RetryJobsResponse]]:
         """Retries all FAILED or CANCELLED jobs that fit a filter, in bounded steps; a dry run only counts. Needs `jobs.write`.
 
+        Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat.
+        One call does a part; the token leads to the rest.
+
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): the filter is empty or outside its range.
+        * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter or to a dry run.
         """
 
     @_abc_1.abstractmethod
