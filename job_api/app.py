@@ -28,6 +28,8 @@ from job_api.operations.list_artifacts import ListArtifacts
 from job_api.operations.list_attempts import ListAttempts
 from job_api.operations.list_job_definitions import ListJobDefinitions
 from job_api.operations.list_jobs import ListJobs
+from job_api.operations.list_outbox_messages import ListOutboxMessages
+from job_api.operations.resend_outbox_messages import ResendOutboxMessages
 from job_api.operations.upload_input import UploadInput
 from job_api.operations.watch_job import WatchJob
 from job_api.rpc.job_control_servicer import (
@@ -37,6 +39,7 @@ from job_api.rpc.job_control_servicer import (
     Operations,
     RequestLimits,
 )
+from job_api.rpc.operator_servicer import OperatorOperations
 from job_api.settings import ApiSettings
 from shared.catalog import catalog as catalogs
 from shared.catalog.catalog import Catalog
@@ -228,6 +231,16 @@ def _operations(parts: _Parts) -> Operations:
             transactions,
             parts.feed,
             keep_alive=timedelta(seconds=settings.watch.keep_alive_seconds),
+        ),
+        for_operators=_operator_operations(parts),
+    )
+
+
+def _operator_operations(parts: _Parts) -> OperatorOperations:
+    return OperatorOperations(
+        list_outbox_messages=ListOutboxMessages(parts.transactions),
+        resend_outbox_messages=ResendOutboxMessages(
+            parts.transactions, wake_dispatcher=parts.wake_dispatcher
         ),
     )
 

@@ -22,11 +22,11 @@ from job_api.operations.upload_input import UploadInput
 from job_api.operations.watch_job import WatchJob
 from job_api.rpc import convert, messages, upload_messages
 from job_api.rpc.fields import Fields
+from job_api.rpc.operator_servicer import OperatorOperations, OperatorServicer
 from job_api.rpc.outcome_messages import creation_message, outcome_message
 from job_api.rpc.watch_messages import watch_message
 from shared.domain.scopes import JOBS_ADMIN, JOBS_READ, JOBS_WRITE
 from shared.gen.baton.v1 import job_control_pb2 as pb
-from shared.gen.baton.v1 import job_control_pb2_grpc
 
 Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
@@ -89,6 +89,7 @@ class Operations:
     list_job_definitions: ListJobDefinitions
     cancel_job: CancelJob
     watch_job: WatchJob
+    for_operators: OperatorOperations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +101,11 @@ class RequestLimits:
     chunk_bytes_max: int
 
 
-class JobControlServicer(job_control_pb2_grpc.JobControlServicer):
+class JobControlServicer(OperatorServicer):
     """What is not here yet is UNIMPLEMENTED, as the generated class says."""
 
     def __init__(self, operations: Operations, limits: RequestLimits) -> None:
+        super().__init__(operations.for_operators)
         self._operations = operations
         self._limits = limits
 

@@ -35,6 +35,14 @@ class OutboxEventType(StrEnum):
     JOB_CANCELLED = "job.cancelled"
 
 
+class OutboxState(StrEnum):
+    """Where a message that leaves the database stands."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    DEAD = "dead"
+
+
 @dataclass(frozen=True, slots=True)
 class JobEvent:
     """One numbered event of a job.

@@ -25,6 +25,7 @@ from shared.storage.events import Events
 from shared.storage.idempotency import IdempotencyKeys
 from shared.storage.jobs import Jobs
 from shared.storage.leases import Leases
+from shared.storage.outbox_messages import OutboxMessages
 from shared.storage.outgoing import OutgoingEvents
 from shared.storage.pieces import OutputPieces
 from shared.storage.retention import Retention
@@ -57,6 +58,7 @@ class Transaction:
         self.idempotency = IdempotencyKeys(connection)
         self.jobs = Jobs(connection)
         self.leases = Leases(connection)
+        self.outbox_messages = OutboxMessages(connection)
         self.outgoing = OutgoingEvents(connection)
         self.pieces = OutputPieces(connection)
         self.retention = Retention(connection)

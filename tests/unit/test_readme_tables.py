@@ -142,10 +142,11 @@ def test_the_job_type_that_it_shows_is_whole(tmp_path: Path, monkeypatch: pytest
 def test_it_lists_every_call_that_is_not_implemented() -> None:
     _, _, rest = README.partition("answers these calls of it with `UNIMPLEMENTED`:")
     told = re.findall(r"`(\w+)`", rest.partition("\n\n")[0])
+    generated = vars(job_control_pb2_grpc.JobControlServicer)
     missing = [
         name
-        for name in vars(job_control_pb2_grpc.JobControlServicer)
-        if not name.startswith("_") and name not in vars(JobControlServicer)
+        for name in generated
+        if not name.startswith("_") and getattr(JobControlServicer, name) is generated[name]
     ]
 
     assert told == missing

@@ -1,0 +1,52 @@
+"""What operators ask, read and rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from job_api.operations.list_outbox_messages import OutboxMessage, OutboxState
+from job_api.rpc.fields import Fields
+from job_api.rpc.messages import timestamp
+from shared.gen.baton.v1 import operation_pb2
+
+OUTBOX_IDS_MAX = 1_000
+
+_OUTBOX_STATES: Mapping[int, OutboxState] = {
+    operation_pb2.OUTBOX_STATE_UNSPECIFIED: OutboxState.DEAD,
+    operation_pb2.OUTBOX_STATE_PENDING: OutboxState.PENDING,
+    operation_pb2.OUTBOX_STATE_DELIVERED: OutboxState.DELIVERED,
+    operation_pb2.OUTBOX_STATE_DEAD: OutboxState.DEAD,
+}
+
+
+def outbox_state(fields: Fields, state: int) -> OutboxState:
+    """Read a state; unspecified means dead, which is what operators look for."""
+    if state not in _OUTBOX_STATES:
+        fields.refuse("state", "is not a state of an outbox message")
+    return _OUTBOX_STATES.get(state, OutboxState.DEAD)
+
+
+def outbox_ids(fields: Fields, ids: Sequence[int]) -> list[int]:
+    if len(ids) > OUTBOX_IDS_MAX:
+        fields.refuse("outbox_ids", f"has more than {OUTBOX_IDS_MAX} items")
+        return []
+    for index, each in enumerate(ids):
+        if each < 1:
+            fields.refuse(f"outbox_ids[{index}]", "must be at least 1")
+    return list(ids)
+
+
+def outbox_message(message: OutboxMessage) -> operation_pb2.OutboxMessage:
+    return operation_pb2.OutboxMessage(
+        outbox_id=message.outbox_id,
+        event_type=message.event_type,
+        aggregate_type=message.aggregate_type,
+        aggregate_id=str(message.aggregate_id),
+        state=operation_pb2.OutboxState.Value(f"OUTBOX_STATE_{message.state.name}"),
+        tries=message.tries,
+        payload=message.payload.encode(),
+        last_error_code=message.last_error_code,
+        last_error_message=message.last_error_message,
+        available_time=timestamp(message.available_time),
+        delivered_time=timestamp(message.delivered_time),
+    )

@@ -1,0 +1,51 @@
+"""The part of JobControl that is for operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import grpc
+
+from job_api.operations.list_outbox_messages import ListOutboxMessages
+from job_api.operations.resend_outbox_messages import ResendOutboxMessages
+from job_api.rpc import convert, operator_messages
+from job_api.rpc.fields import Fields
+from shared.gen.baton.v1 import job_control_pb2 as pb
+from shared.gen.baton.v1 import job_control_pb2_grpc
+
+Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorOperations:
+    """What operators can ask."""
+
+    list_outbox_messages: ListOutboxMessages
+    resend_outbox_messages: ResendOutboxMessages
+
+
+class OperatorServicer(job_control_pb2_grpc.JobControlServicer):
+    """Queues, executors, and messages that could not be delivered."""
+
+    def __init__(self, operations: OperatorOperations) -> None:
+        self._for_operators = operations
+
+    async def ListOutboxMessages(
+        self, request: pb.ListOutboxMessagesRequest, context: Context
+    ) -> pb.ListOutboxMessagesResponse:
+        with Fields() as fields:
+            state, asked = operator_messages.outbox_state(fields, request.state), fields.page(request)
+        page = await self._for_operators.list_outbox_messages(state, asked)
+        return pb.ListOutboxMessagesResponse(
+            messages=[operator_messages.outbox_message(each) for each in page.items],
+            next_page_token=page.next_token,
+        )
+
+    async def ResendOutboxMessages(
+        self, request: pb.ResendOutboxMessagesRequest, context: Context
+    ) -> pb.ResendOutboxMessagesResponse:
+        with Fields() as fields:
+            outbox_ids = operator_messages.outbox_ids(fields, request.outbox_ids)
+        count = await self._for_operators.resend_outbox_messages(convert.caller(), outbox_ids)
+        return pb.ResendOutboxMessagesResponse(count=count)
