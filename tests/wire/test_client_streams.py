@@ -4,117 +4,51 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import grpc
 import pytest
-from google.protobuf.timestamp_pb2 import Timestamp
 from grpc_status import rpc_status
 
-from job_api.client import CallFailed, Client, JobEvent, JobEventKind, JobId, Progress, errors
+from job_api.client import CallFailed, Client, JobEvent, JobEventKind, JobId, Progress, TimeOver, errors
 from job_api.client.calls import Pace
 from shared.gen.baton.v1 import job_control_pb2 as pb
-from shared.gen.baton.v1 import job_control_pb2_grpc, job_pb2
 from shared.rpc.status import rich_status
 from tests.support.scripted_control import JOB
+from tests.support.scripted_streams import (
+    BREAKS,
+    CREATED,
+    FINISHED,
+    STARTED,
+    SUCCEEDED,
+    Ending,
+    ScriptedServicer,
+    aborting,
+    playing,
+    quietly,
+    serving,
+    staying,
+)
 
 JOB_ID = JobId(UUID(JOB))
-KINDS = job_pb2.JobEventKind.Name
-
-Ending = Callable[[grpc.ServicerContext], None]
-Script = tuple[list[pb.WatchJobResponse], Ending]
-
-
-class ScriptedServicer(job_control_pb2_grpc.JobControlServicer):
-    """Plays one script for each stream that is opened; a further stream is refused."""
-
-    def __init__(self, *scripts: Script) -> None:
-        self._scripts = list(scripts)
-        self.asked: list[pb.WatchJobRequest] = []
-        self.released = threading.Event()
-        self.parts: list[pb.UploadInputRequest] = []
-
-    def WatchJob(self, request: Any, context: Any) -> Iterator[pb.WatchJobResponse]:
-        self.asked.append(request)
-        messages, end = self._scripts.pop(0)
-        yield from messages
-        end(context)
-
-    def UploadInput(self, request_iterator: Any, context: Any) -> pb.UploadInputResponse:
-        self.parts = list(request_iterator)
-        document = b"".join(part.chunk for part in self.parts)
-        return pb.UploadInputResponse(
-            upload_id=JOB, document_bytes=len(document), sha256=hashlib.sha256(document).hexdigest()
-        )
-
-    def GetJob(self, request: Any, context: Any) -> pb.GetJobResponse:
-        self.released.wait(10)
-        return pb.GetJobResponse()
-
-
-def playing(*scripts: Script) -> ScriptedServicer:
-    return ScriptedServicer(*scripts)  # type: ignore[abstract] # what is not scripted is not called
 
 
 @contextmanager
 def connected(servicer: ScriptedServicer, *, timeout: timedelta = timedelta(seconds=5)) -> Iterator[Client]:
     """A client on a real server; its waits are none, for the servicer is never really away."""
-    server = grpc.server(ThreadPoolExecutor(max_workers=4))
-    job_control_pb2_grpc.add_JobControlServicer_to_server(servicer, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
     pace = Pace(sleep=lambda _: None)
-    try:
-        with Client.over(grpc.insecure_channel(f"127.0.0.1:{port}"), timeout=timeout, pace=pace) as client:
-            yield client
-    finally:
-        servicer.released.set()
-        server.stop(grace=1).wait()
+    with (
+        serving(servicer) as address,
+        Client.over(grpc.insecure_channel(address), timeout=timeout, pace=pace) as client,
+    ):
+        yield client
 
 
-def event(number: int, kind: job_pb2.JobEventKind.ValueType) -> pb.WatchJobResponse:
-    told = job_pb2.JobEvent(
-        job_id=JOB, number=number, kind=kind, state=job_pb2.JOB_STATE_RUNNING, event_time=Timestamp(seconds=1)
-    )
-    return pb.WatchJobResponse(event=told, cursor=f"after-{number}")
-
-
-def ended(reason: pb.WatchEndReason.ValueType) -> pb.WatchJobResponse:
-    return pb.WatchJobResponse(ended=pb.WatchEnded(reason=reason))
-
-
-def quietly(context: grpc.ServicerContext) -> None:
-    """End the stream with OK, whatever was said before."""
-
-
-def aborting(code: grpc.StatusCode, message: str = "") -> Ending:
-    return lambda context: context.abort(code, message)
-
-
-CREATED = event(1, job_pb2.JOB_EVENT_KIND_CREATED)
-STARTED = event(2, job_pb2.JOB_EVENT_KIND_STARTED)
-SUCCEEDED = event(3, job_pb2.JOB_EVENT_KIND_SUCCEEDED)
-FINISHED = ended(pb.WATCH_END_REASON_FINISHED)
-
-
-@pytest.mark.parametrize(
-    ("last_words", "end"),
-    [
-        ([], quietly),
-        ([], aborting(grpc.StatusCode.UNAVAILABLE, "going away")),
-        ([], aborting(grpc.StatusCode.CANCELLED)),
-        ([], aborting(grpc.StatusCode.INTERNAL, "Received RST_STREAM with error code 2")),
-        ([ended(pb.WATCH_END_REASON_SLOW)], quietly),
-        ([ended(pb.WATCH_END_REASON_DRAINING)], quietly),
-    ],
-    ids=["no last word", "unavailable", "cancelled", "reset", "slow", "draining"],
-)
+@pytest.mark.parametrize(("last_words", "end"), BREAKS.values(), ids=BREAKS)
 def test_a_watch_that_breaks_goes_on_after_its_last_cursor(
     last_words: list[pb.WatchJobResponse], end: Ending
 ) -> None:
@@ -241,3 +175,21 @@ def test_a_service_that_does_not_answer_is_given_up_at_the_deadline() -> None:
         pytest.raises(CallFailed, match="DEADLINE_EXCEEDED"),
     ):
         client.get(JOB_ID)
+
+
+def test_a_watch_ends_when_its_callers_time_is_over() -> None:
+    servicer = playing(([CREATED], staying))
+    with connected(servicer) as client:
+        updates = client.watch(JOB_ID, within=timedelta(seconds=0.3))
+        next(updates)
+        with pytest.raises(TimeOver, match="it goes on"):
+            next(updates)
+
+        assert servicer.left.wait(5)
+
+
+def test_a_closed_client_says_so() -> None:
+    with connected(playing()) as client:
+        client.close()
+        with pytest.raises(CallFailed, match="the client is closed"):
+            client.get(JOB_ID)
