@@ -187,7 +187,7 @@ async def _told(tried: AsyncIterator[Outcome], *, as_json: bool) -> list[Outcome
     """Tell of each outcome as it comes, and return all of them; after a fault of the stack nothing comes."""
     from verification import report
     from verification.outcomes import Outcome
-    from verification.unmet import Unmet
+    from verification.stage.stack import StackFault
 
     found: list[Outcome] = []
 
@@ -198,8 +198,8 @@ async def _told(tried: AsyncIterator[Outcome], *, as_json: bool) -> list[Outcome
     try:
         async for outcome in tried:
             tell(outcome)
-    except Unmet as unmet:
-        tell(Outcome("stack", "starts and stops", "It starts, and leaves nothing.", 0.0, failure=str(unmet)))
+    except StackFault as fault:
+        tell(Outcome("stack", "starts and stops", "It starts, and leaves nothing.", 0.0, failure=str(fault)))
     return found
 
 

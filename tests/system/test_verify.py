@@ -83,6 +83,17 @@ def test_ctrl_c_stops_the_stack_whether_it_starts_or_works(tmp_path: Path, reach
     assert not (place / "stack.json").exists()  # a stack that was cut short leaves it
 
 
+def test_a_stack_that_does_not_start_is_a_failure_that_says_why(tmp_path: Path) -> None:
+    (tmp_path / "stack-2" / "postgres").mkdir(parents=True)
+    (tmp_path / "stack-2" / "postgres" / "PG_VERSION").write_text("of another time")
+
+    with pytest.raises(AssertionError) as raised:
+        verified("--case", "2", "--record", str(tmp_path))
+
+    assert "FAILED  stack: starts and stops" in str(raised.value)
+    assert "Traceback" not in str(raised.value)
+
+
 def test_the_help_names_every_case() -> None:
     told = " ".join((verify.__doc__ or "").split())
 

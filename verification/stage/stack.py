@@ -21,7 +21,7 @@ from shared.command.launcher import launched
 from verification.stage import tokens
 from verification.stage.freezing import frozen_alone
 from verification.stage.processes import BATON
-from verification.unmet import Unmet, require
+from verification.unmet import Unmet
 
 START_SECONDS_MAX = 90.0
 STOP_SECONDS_MAX = 60.0
@@ -56,6 +56,10 @@ class Life:
     process_id: int | None
     address: str
     restarts: int
+
+
+class StackFault(Unmet):
+    """It does not start, or does not end whole, so nothing more can be tried on it."""
 
 
 class Stack:
@@ -159,7 +163,7 @@ class Stack:
 
     def until_ready(self) -> None:
         if not self._ready.wait(START_SECONDS_MAX) or self.process.poll() is not None:
-            raise Unmet(f"the stack does not come up:\n{self.output}")
+            raise StackFault(f"the stack does not come up:\n{self.output}")
 
     def stop(self) -> int:
         """Stop it as Ctrl-C does, and return its exit code. Idempotent."""
@@ -170,7 +174,7 @@ class Stack:
         except subprocess.TimeoutExpired:
             self.process.kill()  # what it started dies with it
             self.process.wait()
-            raise Unmet(f"the stack does not stop:\n{self.output}") from None
+            raise StackFault(f"the stack does not stop:\n{self.output}") from None
         self._reader.join(timeout=STOP_SECONDS_MAX)
         assert self.process.stdout is not None
         self.process.stdout.close()
@@ -187,7 +191,8 @@ class Stack:
             self._lines.append(line)
             if line.startswith("ready"):
                 self._ready.set()
-        self._ready.set()  # it has ended, and whoever waits is to see that
+        self.process.wait()
+        self._ready.set()  # whoever waits is to see that it has ended
 
     def _until(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         """Wait for what another process does, of which no event tells."""
@@ -237,9 +242,8 @@ def starting(directory: Path, *, executors: int, environment: Mapping[str, str])
     finally:
         exit_code = stack.stop()
     left = stack.leftovers()
-    require(
-        (exit_code, left) == (0, []), f"the stack ended with {exit_code}, and left {left}:\n{stack.output}"
-    )
+    if exit_code != 0 or left:
+        raise StackFault(f"the stack ended with {exit_code}, and left {left}:\n{stack.output}")
 
 
 def clean_environment() -> dict[str, str]:
