@@ -13,6 +13,7 @@ from job_api.client.asks import PAGE_SIZE_MAX, JobOptions
 from job_api.client.async_client import AsyncClient
 from job_api.client.client import Client
 from job_api.client.failures import CallFailed
+from job_api.client.operator_views import ExecutorView, OutboxMessageView, PauseView, QueueView
 from job_api.client.results import JobCancelled, JobFailed, JobResult, JobUnfinished, NoResult
 from job_api.client.views import (
     ArtifactView,
@@ -28,7 +29,7 @@ from job_api.client.watching import TimeOver
 from shared.domain import errors
 from shared.domain.attempts import AttemptOutcome
 from shared.domain.errors import BatonError
-from shared.domain.events import JobEvent, JobEventKind
+from shared.domain.events import JobEvent, JobEventKind, OutboxState
 from shared.domain.identity import JobId, UploadId
 from shared.domain.jobs import TERMINAL_STATES, JobError, JobState, Target
 
@@ -43,6 +44,7 @@ __all__ = [
     "CallFailed",
     "Client",
     "DefinitionView",
+    "ExecutorView",
     "JobCancelled",
     "JobError",
     "JobEvent",
@@ -55,8 +57,12 @@ __all__ = [
     "JobUnfinished",
     "JobView",
     "NoResult",
+    "OutboxMessageView",
+    "OutboxState",
+    "PauseView",
     "Piece",
     "Progress",
+    "QueueView",
     "Target",
     "TimeOver",
     "Update",

@@ -11,14 +11,16 @@ from typing import Any, Unpack
 
 import grpc
 
-from job_api.client import asks
+from job_api.client import asks, operator_asks
 from job_api.client.asks import Input, JobOptions
 from job_api.client.async_calls import AsyncCalls, AsyncPace
 from job_api.client.dialling import OPTIONS, TIMEOUT
+from job_api.client.operator_views import OutboxMessageView
 from job_api.client.results import JobResult, require_success
 from job_api.client.uploads import Document
 from job_api.client.views import ArtifactView, AttemptView, DefinitionView, JobView, Update, Upload
 from job_api.client.watching import TimeOver
+from shared.domain.events import OutboxState
 from shared.domain.identity import JobId
 from shared.domain.jobs import JobState
 from shared.rpc.channel import call_metadata
@@ -157,3 +159,16 @@ class AsyncClient:
     def definitions(self) -> AsyncIterator[DefinitionView]:
         """Yield the job types that can be asked for, by name."""
         return self._calls.each(asks.list_definitions())
+
+    def outbox_messages(
+        self, state: OutboxState = OutboxState.DEAD, *, page_size: int = 0
+    ) -> AsyncIterator[OutboxMessageView]:
+        """Yield messages that leave the database, by their state, oldest first."""
+        return self._calls.each(operator_asks.list_outbox_messages(state, page_size=page_size))
+
+    async def resend_outbox_messages(self, outbox_ids: Collection[int] | None = None) -> int:
+        """Send dead messages again, all of them for None, and return how many are; up to 10,000 in a call.
+
+        A try whose answer was lost may have sent them already: then fewer are counted.
+        """
+        return await self._calls.ask(operator_asks.resend_outbox_messages(outbox_ids))

@@ -61,9 +61,9 @@ def job(view: JobView) -> None:
         "state": f"{view.state}",
         "progress": _progress(view),
         "attempt": _attempt(view),
-        "created": _time(view.create_time),
-        "started": _time(view.start_time),
-        "finished": _time(view.finish_time),
+        "created": moment(view.create_time),
+        "started": moment(view.start_time),
+        "finished": moment(view.finish_time),
         "error": _error(error),
         "cancel": _cancel(view),
         "artifacts": f"{view.artifact_count or ''}",
@@ -80,7 +80,7 @@ def jobs(views: list[JobView]) -> None:
     """Print a table of jobs."""
     rows = [
         (f"{view.job_id}", view.job_type, f"{view.state}", f"{view.progress} %", f"{view.attempt}",
-         _time(view.create_time), _error(view.error))
+         moment(view.create_time), _error(view.error))
         for view in views
     ]  # fmt: skip
     table(("job", "type", "state", "progress", "attempt", "created", "error"), rows)
@@ -88,8 +88,8 @@ def jobs(views: list[JobView]) -> None:
 
 def attempts(views: list[AttemptView]) -> None:
     rows = [
-        (f"{view.number}", f"{view.outcome or 'running'}", view.executor_name, _time(view.start_time),
-         _time(view.end_time), _error(view.error))
+        (f"{view.number}", f"{view.outcome or 'running'}", view.executor_name, moment(view.start_time),
+         moment(view.end_time), _error(view.error))
         for view in views
     ]  # fmt: skip
     table(("attempt", "outcome", "executor", "started", "ended", "error"), rows)
@@ -148,8 +148,8 @@ def _progress(view: JobView) -> str:
 def _attempt(view: JobView) -> str:
     if not view.attempt:
         delayed = view.next_attempt_time is not None and view.next_attempt_time > view.create_time
-        return f"not before {_time(view.next_attempt_time)}" if delayed else ""
-    due = f", the next one at {_time(view.next_attempt_time)}" if view.next_attempt_time else ""
+        return f"not before {moment(view.next_attempt_time)}" if delayed else ""
+    due = f", the next one at {moment(view.next_attempt_time)}" if view.next_attempt_time else ""
     return f"{view.attempt} ({view.failure_count} failed, {view.loss_count} lost){due}"
 
 
@@ -161,8 +161,8 @@ def _cancel(view: JobView) -> str:
     if view.cancellation is None:
         return ""
     forced = ", forced" if view.cancellation.forced else ""
-    return f"requested {_time(view.cancellation.request_time)}{forced}"
+    return f"requested {moment(view.cancellation.request_time)}{forced}"
 
 
-def _time(time: datetime | None) -> str:
+def moment(time: datetime | None) -> str:
     return f"{time.astimezone():%Y-%m-%d %H:%M:%S}" if time else ""

@@ -43,7 +43,12 @@ def table(head: str) -> list[list[str]]:
 def test_it_lists_every_command_that_is_there() -> None:
     told = {command.removeprefix("baton ") for command, _ in table("command")}
 
-    assert told == {command.name for command in build().registered_commands}
+    app = build()
+    commands = {command.name for command in app.registered_commands}
+    for group in app.registered_groups:
+        assert group.typer_instance
+        commands |= {f"{group.name} {each.name}" for each in group.typer_instance.registered_commands}
+    assert told == commands
 
 
 def test_it_lists_the_exit_codes_as_the_command_tells_them() -> None:

@@ -1,0 +1,120 @@
+"""What operators can ask of JobControl; see `asks`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from job_api.client import convert
+from job_api.client.asks import PAGE_SIZE_MAX, Ask, Listing, Page
+from job_api.client.operator_views import ExecutorView, OutboxMessageView, PauseView, QueueView
+from shared.domain.events import OutboxState
+from shared.domain.identity import IncarnationId, JobType, QueueName
+from shared.gen.baton.v1 import job_control_pb2 as pb
+from shared.gen.baton.v1 import operation_pb2
+
+
+def list_outbox_messages(state: OutboxState, *, page_size: int) -> Listing[OutboxMessageView]:
+    number = operation_pb2.OutboxState.Value(f"OUTBOX_STATE_{state.name}")
+
+    def page(token: str) -> Ask[Page[OutboxMessageView]]:
+        request = pb.ListOutboxMessagesRequest(state=number, page_size=page_size, page_token=token)
+        return Ask(
+            "ListOutboxMessages",
+            request,
+            lambda told: Page([*map(outbox_message_view, told.messages)], told.next_page_token),
+        )
+
+    return page
+
+
+def resend_outbox_messages(outbox_ids: Collection[int] | None) -> Ask[int]:
+    if outbox_ids is not None and not outbox_ids:
+        raise ValueError("name at least one message; None is for all of them")
+    request = pb.ResendOutboxMessagesRequest(outbox_ids=outbox_ids)
+    return Ask("ResendOutboxMessages", request, lambda told: int(told.count))
+
+
+def list_executors() -> Listing[ExecutorView]:
+    def page(token: str) -> Ask[Page[ExecutorView]]:
+        request = pb.ListExecutorsRequest(page_size=PAGE_SIZE_MAX, page_token=token)
+        return Ask(
+            "ListExecutors",
+            request,
+            lambda told: Page([*map(executor_view, told.executors)], told.next_page_token),
+        )
+
+    return page
+
+
+def list_queues() -> Listing[QueueView]:
+    def page(token: str) -> Ask[Page[QueueView]]:
+        request = pb.ListQueuesRequest(page_size=PAGE_SIZE_MAX, page_token=token)
+        return Ask(
+            "ListQueues", request, lambda told: Page([*map(queue_view, told.queues)], told.next_page_token)
+        )
+
+    return page
+
+
+def outbox_message_view(message: operation_pb2.OutboxMessage) -> OutboxMessageView:
+    state = operation_pb2.OutboxState.Name(message.state).removeprefix("OUTBOX_STATE_")
+    return OutboxMessageView(
+        outbox_id=message.outbox_id,
+        event_type=message.event_type,
+        aggregate_type=message.aggregate_type,
+        aggregate_id=UUID(message.aggregate_id),
+        state=OutboxState[state],
+        tries=message.tries,
+        payload=convert.json_value(message.payload),
+        last_error_code=message.last_error_code,
+        last_error_message=message.last_error_message,
+        available_time=_time(message.available_time),
+        delivered_time=_set(message, "delivered_time", _time),
+    )
+
+
+def executor_view(executor: operation_pb2.Executor) -> ExecutorView:
+    return ExecutorView(
+        executor_name=executor.executor_name,
+        incarnation_id=IncarnationId(UUID(executor.incarnation_id)),
+        runtime=executor.runtime,
+        job_types=[JobType(each) for each in executor.job_types],
+        leases=executor.leases,
+        credits=_set(executor, "credits", int),
+        last_seen_time=_time(executor.last_seen_time),
+        draining=_set(executor, "draining", bool),
+    )
+
+
+def queue_view(queue: operation_pb2.QueueStatus) -> QueueView:
+    return QueueView(
+        queue=QueueName(queue.queue),
+        group=queue.group,
+        waiting=queue.waiting,
+        running=queue.running,
+        oldest_due_age=_set(queue, "oldest_due_age", lambda span: span.ToTimedelta()),
+        started_last_minute=_set(queue, "started_last_minute", int),
+        finished_last_minute=_set(queue, "finished_last_minute", int),
+        executors=queue.executors,
+        credits=_set(queue, "credits", int),
+        pause=_set(queue, "pause", _pause),
+    )
+
+
+def _pause(pause: operation_pb2.Pause) -> PauseView:
+    return PauseView(pause.subject, _time(pause.pause_time), pause.note)
+
+
+def _set(message: Message, field: str, read: Any) -> Any:
+    """Read a field that may be unset; None then."""
+    return read(getattr(message, field)) if message.HasField(field) else None
+
+
+def _time(timestamp: Any) -> datetime:
+    time: datetime = timestamp.ToDatetime(tzinfo=UTC)
+    return time

@@ -1,0 +1,60 @@
+"""Tables of what operators look at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from job_api.command.show import moment, table
+
+if TYPE_CHECKING:
+    from job_api.client import ExecutorView, OutboxMessageView, QueueView
+
+
+def outbox_messages(views: Sequence[OutboxMessageView]) -> None:
+    """Print what each message is about, and what became of it."""
+    rows = [
+        (f"{view.outbox_id}", view.event_type, f"{view.aggregate_id}", f"{view.state}", f"{view.tries}",
+         moment(view.delivered_time or view.available_time), _error(view), json.dumps(view.payload))
+        for view in views
+    ]  # fmt: skip
+    table(("number", "event", "job", "state", "tries", "time", "error", "payload"), rows)
+
+
+def executors(views: Sequence[ExecutorView]) -> None:
+    rows = [
+        (view.executor_name, f"{view.incarnation_id}", view.runtime, f"{view.leases}",
+         moment(view.last_seen_time), ", ".join(view.job_types))
+        for view in views
+    ]  # fmt: skip
+    table(("executor", "incarnation", "runtime", "leases", "last seen", "job types"), rows)
+
+
+def queues(views: Sequence[QueueView]) -> None:
+    rows = [
+        (view.queue, view.group, f"{view.waiting}", f"{view.running}", _age(view.oldest_due_age),
+         f"{view.executors}", "?" if view.credits is None else f"{view.credits}", _pause(view))
+        for view in views
+    ]  # fmt: skip
+    table(("queue", "group", "waiting", "running", "oldest due", "executors", "credits", "paused"), rows)
+
+
+def _error(view: OutboxMessageView) -> str:
+    if not view.last_error_code:
+        return ""
+    message = view.last_error_message.removeprefix(view.last_error_code).lstrip(": ")
+    return f"{view.last_error_code}: {message}"
+
+
+def _age(age: timedelta | None) -> str:
+    """Whole seconds, as 1:02:03."""
+    return "" if age is None else f"{timedelta(seconds=int(age.total_seconds()))}"
+
+
+def _pause(view: QueueView) -> str:
+    if view.pause is None:
+        return ""
+    note = f": {view.pause.note}" if view.pause.note else ""
+    return f"by {view.pause.subject} since {moment(view.pause.pause_time)}{note}"

@@ -1,0 +1,85 @@
+"""`baton outbox`: messages that leave the database, and those that could not."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from job_api.command import operator_tables, show
+from job_api.command.exits import ending, invalid, say
+from job_api.command.options import DEFAULT_ADDRESS, EXIT_CODES, Address, AsJson, Token, connect
+
+if TYPE_CHECKING:
+    from job_api.client import Client, OutboxState
+
+_NUMBER_MAX = 2**63 - 1
+
+outbox = typer.Typer(
+    help="List messages that could not be delivered, and send them again.", no_args_is_help=True
+)
+
+
+@outbox.command("list", epilog=EXIT_CODES)
+def list_messages(
+    *,
+    state: Annotated[str, typer.Option(help="pending, delivered or dead.")] = "dead",
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    as_json: AsJson = False,
+    address: Address = DEFAULT_ADDRESS,
+    token: Token = None,
+) -> None:
+    """List messages by their state, oldest first; the dead ones wait for someone to send them again."""
+    from job_api.client import PAGE_SIZE_MAX
+
+    wanted = _state(state)
+    with ending(), connect(address, token) as client:
+        found = client.outbox_messages(wanted, page_size=min(limit + 1, PAGE_SIZE_MAX))
+        messages = list(islice(found, limit + 1))
+        if as_json:
+            show.document([each.to_json() for each in messages[:limit]])
+        else:
+            operator_tables.outbox_messages(messages[:limit])
+        if len(messages) > limit:
+            say(f"there are more messages than these {limit}; --limit says how many to list")
+
+
+@outbox.command("resend", epilog=EXIT_CODES)
+def resend(
+    outbox_ids: Annotated[
+        list[int] | None,
+        typer.Argument(metavar="NUMBER", min=1, max=_NUMBER_MAX, help="Messages, by their numbers."),
+    ] = None,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="All dead messages.")] = False,
+    as_json: AsJson = False,
+    address: Address = DEFAULT_ADDRESS,
+    token: Token = None,
+) -> None:
+    """Send dead messages again; mend first what they died of."""
+    if bool(outbox_ids) is everything:
+        raise invalid("name messages by their numbers, or --all of them")
+    with ending(), connect(address, token) as client:
+        count = client.resend_outbox_messages(outbox_ids) if outbox_ids else _resend_all(client)
+        if as_json:
+            show.document({"count": count})
+        else:
+            show.line(f"{count} messages are sent again" if count != 1 else "1 message is sent again")
+
+
+def _resend_all(client: Client) -> int:
+    """Send again what is dead now, however many there are; what dies again needs longer than this takes."""
+    total = 0
+    while count := client.resend_outbox_messages():
+        total += count
+    return total
+
+
+def _state(text: str) -> OutboxState:
+    from job_api.client import OutboxState
+
+    try:
+        return OutboxState(text.lower())
+    except ValueError:
+        raise invalid(f"there is no state {text!r}; the states are {', '.join(OutboxState)}") from None

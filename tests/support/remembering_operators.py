@@ -1,0 +1,71 @@
+"""What a JobControl that answers from memory tells operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from shared.gen.baton.v1 import job_control_pb2 as pb
+from shared.gen.baton.v1 import job_control_pb2_grpc, operation_pb2
+from tests.support.scripted_control import JOB
+
+INCARNATION = "0197f3f0-0000-7000-8000-000000000003"
+THEN = Timestamp(seconds=1_900_000_000)
+
+
+class RememberingOperators(job_control_pb2_grpc.JobControlServicer):
+    """One dead message, told twice, of which there are `dead`; one executor; and one queue."""
+
+    def __init__(self) -> None:
+        self.dead = 3
+        self.asked: list[Any] = []
+
+    def ListOutboxMessages(self, request: Any, context: Any) -> pb.ListOutboxMessagesResponse:
+        self.asked.append(request)
+        return pb.ListOutboxMessagesResponse(messages=[a_dead_message()] * 2, next_page_token="more")
+
+    def ResendOutboxMessages(self, request: Any, context: Any) -> pb.ResendOutboxMessagesResponse:
+        self.asked.append(request)
+        count = min(self.dead, len(request.outbox_ids) or 2)
+        self.dead -= count
+        return pb.ResendOutboxMessagesResponse(count=count)
+
+    def ListExecutors(self, request: Any, context: Any) -> pb.ListExecutorsResponse:
+        return pb.ListExecutorsResponse(executors=[an_executor()])
+
+    def ListQueues(self, request: Any, context: Any) -> pb.ListQueuesResponse:
+        return pb.ListQueuesResponse(queues=[a_queue()])
+
+
+def a_dead_message() -> operation_pb2.OutboxMessage:
+    return operation_pb2.OutboxMessage(
+        outbox_id=7,
+        event_type="job.dispatch",
+        aggregate_type="job",
+        aggregate_id=JOB,
+        state=operation_pb2.OUTBOX_STATE_DEAD,
+        tries=3,
+        payload=b'{"queue": "drill"}',
+        last_error_code="WRONGTYPE",
+        last_error_message="WRONGTYPE a key holds something else",
+        available_time=THEN,
+    )
+
+
+def an_executor() -> operation_pb2.Executor:
+    return operation_pb2.Executor(
+        executor_name="executor-1",
+        incarnation_id=INCARNATION,
+        runtime="baton/0.1.0 python/3.11",
+        job_types=["document_import", "synthetic"],
+        leases=4,
+        last_seen_time=THEN,
+    )
+
+
+def a_queue() -> operation_pb2.QueueStatus:
+    return operation_pb2.QueueStatus(
+        queue="drill", waiting=1200, running=64, oldest_due_age=Duration(seconds=3725), executors=2, credits=0
+    )

@@ -1,0 +1,77 @@
+"""The commands that operators use, on a service that answers from memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.remembering_control import Service, remembering_control
+from tests.support.scripted_control import JOB
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with remembering_control() as running:
+        yield running
+
+
+def test_dead_messages_are_shown_with_their_numbers_and_errors(service: Service) -> None:
+    result = service.run("outbox", "list", "--limit", "2")
+
+    header, row, _ = result.stdout.splitlines()
+    assert header.split() == ["number", "event", "job", "state", "tries", "time", "error", "payload"]
+    assert row.split()[:5] == ["7", "job.dispatch", JOB, "dead", "3"]
+    assert "WRONGTYPE: a key holds something else" in row
+    assert '{"queue": "drill"}' in row
+    assert "there are more messages than these 2" in result.stderr
+    assert service.servicer.asked[0].page_size == 3
+
+
+def test_messages_are_one_json_document_for_scripts(service: Service) -> None:
+    result = service.run("outbox", "list", "--state", "DEAD", "--limit", "1", "--json")
+
+    assert json.loads(result.stdout) == [
+        {
+            "outboxId": 7,
+            "eventType": "job.dispatch",
+            "aggregateType": "job",
+            "aggregateId": JOB,
+            "state": "dead",
+            "tries": 3,
+            "payload": {"queue": "drill"},
+            "lastErrorCode": "WRONGTYPE",
+            "lastErrorMessage": "WRONGTYPE a key holds something else",
+            "availableTime": "2030-03-17T17:46:40Z",
+            "deliveredTime": None,
+        }
+    ]
+
+
+def test_a_state_that_no_message_has_is_told_without_a_call(service: Service) -> None:
+    result = service.run("outbox", "list", "--state", "lost")
+
+    assert result.exit_code == 2
+    assert result.stderr == "baton: there is no state 'lost'; the states are pending, delivered, dead\n"
+    assert service.servicer.asked == []
+
+
+def test_messages_are_sent_again_by_their_numbers(service: Service) -> None:
+    result = service.run("outbox", "resend", "7")
+
+    assert (result.exit_code, result.stdout) == (0, "1 message is sent again\n")
+    assert [list(each.outbox_ids) for each in service.servicer.asked] == [[7]]
+
+
+def test_all_dead_messages_are_sent_again_however_many_there_are(service: Service) -> None:
+    result = service.run("outbox", "resend", "--all", "--json")
+
+    assert json.loads(result.stdout) == {"count": 3}
+    assert [list(each.outbox_ids) for each in service.servicer.asked] == [[], [], []]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--all", "7"), ("0",), (str(2**63),)])
+def test_it_must_be_said_what_to_send_again(service: Service, arguments: tuple[str, ...]) -> None:
+    assert service.run("outbox", "resend", *arguments).exit_code == 2
+    assert service.servicer.asked == []
