@@ -78,8 +78,9 @@ def _artifacts_read(printed: Mapping[str, str]) -> None:
     assert [each["text"] for each in contents] == ["Two minutes."]
 
 
-def test_the_python_lines_work_as_written(address: str) -> None:
-    [lines] = re.findall(r"<!-- client -->\n```python\n(.*?)```\n", README, re.DOTALL)
+@pytest.mark.parametrize("client", ["client", "async client"])
+def test_the_python_lines_work_as_written(address: str, client: str) -> None:
+    [lines] = re.findall(rf"<!-- {client} -->\n```python\n(.*?)```\n", README, re.DOTALL)
 
     done = subprocess.run(
         [sys.executable, "-c", lines.replace(grpcurl_lines.README_ADDRESS, address)],
@@ -90,6 +91,7 @@ def test_the_python_lines_work_as_written(address: str) -> None:
     )
 
     assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == "Two minutes."
 
 
