@@ -20,6 +20,7 @@ from job_api.loops.outbox_dispatcher import OutboxDispatcher
 from job_api.loops.retention import Retention
 from job_api.loops.start_by_sweep import StartBySweep
 from job_api.operations.cancel_job import CancelJob
+from job_api.operations.cancel_jobs import CancelJobs
 from job_api.operations.create_jobs import CreateJob, CreateJobs
 from job_api.operations.get_job import GetJob
 from job_api.operations.get_job_output import GetJobOutput
@@ -30,6 +31,8 @@ from job_api.operations.list_job_definitions import ListJobDefinitions
 from job_api.operations.list_jobs import ListJobs
 from job_api.operations.list_outbox_messages import ListOutboxMessages
 from job_api.operations.resend_outbox_messages import ResendOutboxMessages
+from job_api.operations.retry_job import RetryJob
+from job_api.operations.retry_jobs import RetryJobs
 from job_api.operations.upload_input import UploadInput
 from job_api.operations.watch_job import WatchJob
 from job_api.rpc.job_control_servicer import (
@@ -227,6 +230,17 @@ def _operations(parts: _Parts) -> Operations:
         list_artifacts=ListArtifacts(transactions),
         list_job_definitions=ListJobDefinitions(parts.catalog),
         cancel_job=CancelJob(transactions, parts.catalog, parts.wake_ups),
+        cancel_jobs=CancelJobs(transactions, parts.catalog, parts.wake_ups),
+        retry_job=RetryJob(
+            transactions,
+            parts.catalog,
+            new_id=new_id,
+            keys_kept_for=timedelta(hours=settings.idempotency_hours),
+            wake_dispatcher=parts.wake_dispatcher,
+        ),
+        retry_jobs=RetryJobs(
+            transactions, parts.catalog, new_id=new_id, wake_dispatcher=parts.wake_dispatcher
+        ),
         watch_job=WatchJob(
             transactions,
             parts.feed,

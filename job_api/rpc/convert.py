@@ -63,9 +63,6 @@ def create_job_command(
     request: pb.CreateJobRequest, *, labels_max: int, traceparent: str
 ) -> CreateJobCommand:
     with Fields() as fields:
-        key = request.idempotency_key if request.HasField("idempotency_key") else None
-        if key is not None and not IDEMPOTENCY_KEY.fullmatch(key):
-            fields.refuse("idempotency_key", "must have 8 to 128 visible ASCII characters")
         run_time = fields.time(request, "run_time")
         start_by_time = fields.time(request, "start_by_time")
         if run_time is not None and start_by_time is not None and start_by_time <= run_time:
@@ -73,15 +70,28 @@ def create_job_command(
         return CreateJobCommand(
             job_type=fields.text("job_type", request.job_type, least=1, most=JOB_TYPE_CHARACTERS_MAX),
             input=request.input,
-            key=key,
+            key=idempotency_key(fields, request),
             target=_target(fields, request.target) if request.HasField("target") else None,
             run_time=run_time,
             start_by_time=start_by_time,
             overrides=_overrides(fields, request.overrides),
             labels=fields.labels("labels", request.labels, most=labels_max),
             owner=fields.owner("owner", request.owner),
-            traceparent=traceparent if TRACEPARENT.fullmatch(traceparent) else "",
+            traceparent=trace_context(traceparent),
         )
+
+
+def idempotency_key(fields: Fields, request: pb.CreateJobRequest | pb.RetryJobRequest) -> str | None:
+    """None where there is none."""
+    key = request.idempotency_key if request.HasField("idempotency_key") else None
+    if key is not None and not IDEMPOTENCY_KEY.fullmatch(key):
+        fields.refuse("idempotency_key", "must have 8 to 128 visible ASCII characters")
+    return key
+
+
+def trace_context(traceparent: str) -> str:
+    """Empty where it is not of the form that the page asks for."""
+    return traceparent if TRACEPARENT.fullmatch(traceparent) else ""
 
 
 def wishes(request: pb.CreateJobsRequest, *, jobs_max: int, labels_max: int, traceparent: str) -> list[Wish]:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast
 import grpc
 
 from job_api.operations.cancel_job import CancelJob
+from job_api.operations.cancel_jobs import CancelJobs
 from job_api.operations.create_jobs import CreateJob, CreateJobs
 from job_api.operations.get_job import GetJob
 from job_api.operations.get_job_output import GetJobOutput
@@ -18,9 +19,11 @@ from job_api.operations.list_artifacts import ListArtifacts
 from job_api.operations.list_attempts import ListAttempts
 from job_api.operations.list_job_definitions import ListJobDefinitions
 from job_api.operations.list_jobs import ListJobs
+from job_api.operations.retry_job import RetryJob
+from job_api.operations.retry_jobs import RetryJobs
 from job_api.operations.upload_input import UploadInput
 from job_api.operations.watch_job import WatchJob
-from job_api.rpc import convert, messages, upload_messages
+from job_api.rpc import convert, messages, selected_messages, upload_messages
 from job_api.rpc.fields import Fields
 from job_api.rpc.operator_servicer import OperatorOperations, OperatorServicer
 from job_api.rpc.outcome_messages import creation_message, outcome_message
@@ -88,6 +91,9 @@ class Operations:
     list_artifacts: ListArtifacts
     list_job_definitions: ListJobDefinitions
     cancel_job: CancelJob
+    cancel_jobs: CancelJobs
+    retry_job: RetryJob
+    retry_jobs: RetryJobs
     watch_job: WatchJob
     for_operators: OperatorOperations
 
@@ -205,6 +211,24 @@ class JobControlServicer(OperatorServicer):
         caller = convert.caller()
         job = await self._operations.cancel_job(caller, convert.job_id(request.job_id))
         return pb.CancelJobResponse(job=messages.job_message(job, inside=caller.sees_all))
+
+    async def CancelJobs(self, request: pb.CancelJobsRequest, context: Context) -> pb.CancelJobsResponse:
+        wanted = selected_messages.selected_request(request)
+        outcome = await self._operations.cancel_jobs(convert.caller(), wanted)
+        return pb.CancelJobsResponse(count=outcome.count, next_page_token=outcome.next_token)
+
+    async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
+        caller = convert.caller()
+        command = selected_messages.retry_command(request, traceparent=_traceparent(context))
+        creation = await self._operations.retry_job(caller, command)
+        job = messages.job_message(creation.job, inside=caller.sees_all)
+        return pb.RetryJobResponse(job=job, replayed=creation.replayed)
+
+    async def RetryJobs(self, request: pb.RetryJobsRequest, context: Context) -> pb.RetryJobsResponse:
+        wanted = selected_messages.selected_request(request)
+        traceparent = convert.trace_context(_traceparent(context))
+        outcome = await self._operations.retry_jobs(convert.caller(), wanted, traceparent=traceparent)
+        return pb.RetryJobsResponse(count=outcome.count, next_page_token=outcome.next_token)
 
     async def WatchJob(
         self, request: pb.WatchJobRequest, context: Context

@@ -52,6 +52,9 @@ TERMINAL_STATES = frozenset(JobState) - frozenset[JobState]().union(
     *(t.sources for t in TRANSITIONS.values())
 )
 
+RETRYABLE_STATES = TERMINAL_STATES - {JobState.SUCCEEDED}
+"""A job that ended so may be run again: as a new one, for it stays as it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobError:

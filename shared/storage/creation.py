@@ -76,11 +76,16 @@ _COLUMNS: Mapping[str, str] = {
     "origin_job_id": "uuid",
 }
 
-_CREATE = sa.text(f"""
-with item as materialized (
-    select i.*, t.now, coalesce(i.start_by_time, t.now + i.start_by_seconds * interval '1 second') as start_by
-    from {unnested(_COLUMNS, "i")} cross join (select engine_time() as now) t
-),
+
+def creation(items: str) -> sa.TextClause:
+    """Make the statement that creates a job for each row of a SELECT.
+
+    Args:
+        items: Gives what `NewJob` has, `labels` as JSON, with `start_by` as a point in time or null, and
+            with `now`, the time of creation, which is the same in all rows.
+    """
+    return sa.text(f"""
+with item as materialized ({items}),
 job as (
     insert into jobs (
         job_id, owner, created_by, job_type, queue, stream, priority, target_type, target_id, labels,
@@ -109,6 +114,12 @@ select
     now, coalesce(run_time, now), stream, owner, priority, 1, start_by
 from item
 returning aggregate_id as job_id, create_time, available_time, start_by_time
+""")
+
+
+_CREATE = creation(f"""
+    select i.*, t.now, coalesce(i.start_by_time, t.now + i.start_by_seconds * interval '1 second') as start_by
+    from {unnested(_COLUMNS, "i")} cross join (select engine_time() as now) t
 """)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.domain.jobs import TERMINAL_STATES, TRANSITIONS, JobChange, JobState
+from shared.domain.jobs import RETRYABLE_STATES, TERMINAL_STATES, TRANSITIONS, JobChange, JobState
 
 _STATE = "j.state"
 """Every statement with a guard calls the job's row `j`."""
@@ -37,3 +37,8 @@ def target_by(change_column: str) -> str:
 def terminal() -> str:
     """Render the condition that a state is terminal."""
     return f"{_STATE} in ({_list(TERMINAL_STATES)})"
+
+
+def retryable() -> str:
+    """Render the condition that a job may be run again, as far as its state goes."""
+    return f"{_STATE} in ({_list(RETRYABLE_STATES)})"

@@ -77,7 +77,7 @@ class Jobs:
 
     async def page(self, job_filter: JobFilter, *, after: Position | None, limit: int) -> list[Job]:
         """Return up to `limit` jobs, newest first, from behind `after` on."""
-        statement = _READ.where(*_conditions(job_filter))
+        statement = _READ.where(*conditions(job_filter))
         if after is not None:
             place = sa.tuple_(_JOBS.c.create_time, _JOBS.c.job_id)
             statement = statement.where(
@@ -97,7 +97,8 @@ class Jobs:
         return row and LockedJob(row.owner, row.job_type, JobState(row.state))
 
 
-def _conditions(job_filter: JobFilter) -> list[sa.ColumnElement[bool]]:
+def conditions(job_filter: JobFilter) -> list[sa.ColumnElement[bool]]:
+    """Say in SQL which rows of jobs a filter lets through."""
     equal = {
         _JOBS.c.owner: job_filter.owner,
         _JOBS.c.job_type: job_filter.job_type,
@@ -105,21 +106,21 @@ def _conditions(job_filter: JobFilter) -> list[sa.ColumnElement[bool]]:
         _JOBS.c.target_type: job_filter.target_type,
         _JOBS.c.target_id: job_filter.target_id,
     }
-    conditions: list[sa.ColumnElement[bool]] = [
+    found: list[sa.ColumnElement[bool]] = [
         column == value for column, value in equal.items() if value is not None
     ]
     if job_filter.states:
-        conditions.append(_JOBS.c.state.in_(sorted(job_filter.states)))
+        found.append(_JOBS.c.state.in_(sorted(job_filter.states)))
     if job_filter.created_from is not None:
-        conditions.append(_JOBS.c.create_time >= job_filter.created_from)
+        found.append(_JOBS.c.create_time >= job_filter.created_from)
     if job_filter.created_to is not None:
-        conditions.append(_JOBS.c.create_time < job_filter.created_to)
+        found.append(_JOBS.c.create_time < job_filter.created_to)
     if job_filter.labels:
-        conditions.append(_JOBS.c.labels.contains(dict(job_filter.labels)))
+        found.append(_JOBS.c.labels.contains(dict(job_filter.labels)))
     if job_filter.text:
         searched = (_JOBS.c.target_id, _JOBS.c.error_code, _JOBS.c.error_message)
-        conditions.append(sa.or_(*(each.icontains(job_filter.text, autoescape=True) for each in searched)))
-    return conditions
+        found.append(sa.or_(*(each.icontains(job_filter.text, autoescape=True) for each in searched)))
+    return found
 
 
 def _job(row: Any) -> Job:

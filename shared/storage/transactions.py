@@ -28,7 +28,9 @@ from shared.storage.leases import Leases
 from shared.storage.outbox_messages import OutboxMessages
 from shared.storage.outgoing import OutgoingEvents
 from shared.storage.pieces import OutputPieces
+from shared.storage.reruns import Reruns
 from shared.storage.retention import Retention
+from shared.storage.selections import Selections
 from shared.storage.sessions import ExecutorSessions
 from shared.storage.snapshots import Snapshots
 from shared.storage.state_changes import StateChanges
@@ -61,7 +63,9 @@ class Transaction:
         self.outbox_messages = OutboxMessages(connection)
         self.outgoing = OutgoingEvents(connection)
         self.pieces = OutputPieces(connection)
+        self.reruns = Reruns(connection)
         self.retention = Retention(connection)
+        self.selections = Selections(connection)
         self.sessions = ExecutorSessions(connection)
         self.snapshots = Snapshots(connection)
         self.states = StateChanges(connection)

@@ -1,0 +1,113 @@
+"""Runs a job again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+import structlog
+
+from job_api.operations.caller import Caller
+from job_api.operations.job_creation import Creation
+from job_api.operations.reruns import Asking, rerun
+from job_api.operations.visibility import visible_job
+from shared.catalog import json_text
+from shared.catalog.catalog import Catalog
+from shared.domain.errors import IdempotencyKeyReused, JobNotFound, JobNotRetryable
+from shared.domain.identity import JobId
+from shared.domain.jobs import RETRYABLE_STATES, TERMINAL_STATES, Job
+from shared.storage.idempotency import IdempotencyKey, KeyClaim
+from shared.storage.transactions import Transaction, Transactions
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryCommand:
+    """A wish to run a job again; `CreateJobCommand` tells of the key and the trace context."""
+
+    job_id: JobId
+    key: str | None = None
+    traceparent: str = ""
+
+
+class RetryJob:
+    """Makes a new job with the old one's input, owner and wishes; the old one stays as it is.
+
+    A key decides races as it does for creations: it is the owner's, and one call binds it to its new job.
+    """
+
+    def __init__(
+        self,
+        transactions: Transactions,
+        catalog: Catalog,
+        *,
+        new_id: Callable[[], UUID],
+        keys_kept_for: timedelta,
+        wake_dispatcher: asyncio.Event,
+    ) -> None:
+        self._transactions = transactions
+        self._catalog = catalog
+        self._new_id = new_id
+        self._keys_kept_for = keys_kept_for
+        self._wake_dispatcher = wake_dispatcher
+
+    async def __call__(self, caller: Caller, command: RetryCommand) -> Creation:
+        """Run the job again, or find the job that an earlier call with the same key made.
+
+        Raises:
+            JobNotFound: There is none for this caller.
+            JobNotRetryable: It has not ended, or succeeded, or its input can't be had or used any more.
+            IdempotencyKeyReused: The key stands for something else.
+            PlatformUnavailable: The new job may or may not exist; calling again with the same key tells.
+        """
+        job_id = JobId(self._new_id())
+        async with self._transactions.begin() as transaction:
+            origin = await visible_job(transaction, caller, command.job_id)
+            bound = await self._bound(transaction, origin, command.key, job_id)
+            if bound == job_id:
+                await self._create(transaction, origin, job_id, Asking(caller.subject, command.traceparent))
+            job = (await transaction.jobs.get_many([bound]))[bound]
+        if bound == job_id:
+            self._wake_dispatcher.set()
+            log.info("job.retried", job_id=str(job_id), origin_job_id=str(origin.job_id), owner=origin.owner)
+        return Creation(job, replayed=bound != job_id)
+
+    async def _bound(self, transaction: Transaction, origin: Job, key: str | None, job_id: JobId) -> JobId:
+        """Return the job that the call stands for: the one to be made, unless its key is bound already."""
+        if key is None:
+            return job_id
+        wanted = IdempotencyKey(origin.owner, origin.job_type, key)
+        fingerprint = _fingerprint(origin)
+        claim = KeyClaim(wanted, fingerprint, job_id)
+        binding = (await transaction.idempotency.claim([claim], kept_for=self._keys_kept_for))[wanted]
+        if binding.fingerprint != fingerprint:
+            raise IdempotencyKeyReused(binding.job_id)
+        return binding.job_id
+
+    async def _create(self, transaction: Transaction, origin: Job, job_id: JobId, asking: Asking) -> None:
+        locked = await transaction.jobs.lock(origin.job_id)
+        if locked is None:
+            raise JobNotFound(origin.job_id)
+        if locked.state not in RETRYABLE_STATES:
+            ended = locked.state in TERMINAL_STATES
+            raise JobNotRetryable(origin.job_id, "it succeeded" if ended else "it has not ended")
+        definition = self._catalog.definitions.get(origin.job_type)
+        if definition is None:
+            raise JobNotRetryable(origin.job_id, "its job type is gone")
+        if origin.input_schema_version != definition.input_schema_version:
+            raise JobNotRetryable(origin.job_id, "its job type takes another version of inputs now")
+        again = rerun(
+            origin.job_id, job_id=job_id, definition=definition, priority=origin.priority, asking=asking
+        )
+        if not await transaction.reruns.create([again], also_again=True):
+            raise JobNotRetryable(origin.job_id, "its input has expired")
+
+
+def _fingerprint(origin: Job) -> bytes:
+    """Hash what was asked for; no creation's content looks like it."""
+    return hashlib.sha256(json_text.canonical({"retry_of": str(origin.job_id)})).digest()

@@ -1,0 +1,109 @@
+"""What calls about all jobs of a filter have in common: bounded steps, and tokens that lead on.
+
+A call takes some of the jobs, newest first, each step in a transaction of its own, and its token leads to the
+rest. What a call has done stays done if it breaks, and asking again does the rest: a job that was changed is
+no longer one of the selection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from job_api.operations import opaque, paging
+from job_api.operations.job_filters import JobFilter, Position, described, place, position
+from job_api.operations.paging import PageRequest
+from shared.storage.selections import Selected, Selection
+from shared.storage.transactions import Transaction, Transactions
+
+STEPS_PER_CALL_MAX = 10
+"""So a call takes about a second, and ends before its caller's patience."""
+COUNTED_PER_CALL_MAX = 50_000
+"""Jobs that one dry call counts, in one statement that takes no longer."""
+
+Changed = TypeVar("Changed")
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedRequest:
+    """Which jobs.
+
+    Attributes:
+        dry_run: Count only.
+        token: From the call before; empty for the first one.
+    """
+
+    job_filter: JobFilter
+    dry_run: bool
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedOutcome:
+    """How many jobs were changed, or would be; the token leads to the rest, and is empty if there is none."""
+
+    count: int
+    next_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A selection, from where a call begins on.
+
+    Attributes:
+        of: What is walked through, as a JSON value, so that a token opens nothing else.
+    """
+
+    selection: Selection
+    of: Any
+    after: Position | None
+
+    def outcome(self, count: int, last: Position | None) -> SelectedOutcome:
+        """Say how far it came; no last job means that it came to its end."""
+        return SelectedOutcome(count, opaque.seal(self.of, place(last)) if last is not None else "")
+
+
+def walk(kind: str, request: SelectedRequest, job_filter: JobFilter, selection: Selection) -> Walk:
+    """Begin where the token says.
+
+    Raises:
+        InvalidPageToken: The token is malformed, or of another filter, caller or call.
+    """
+    of = [kind, request.dry_run, described(job_filter)]
+    return Walk(selection, of, paging.begin(PageRequest(1, request.token), of, position, None))
+
+
+async def count(transactions: Transactions, along: Walk) -> SelectedOutcome:
+    """Count, and change nothing."""
+    async with transactions.begin() as transaction:
+        counted = await transaction.selections.count(
+            along.selection, after=along.after, limit=COUNTED_PER_CALL_MAX
+        )
+    return along.outcome(counted.jobs, counted.last)
+
+
+async def change_each(
+    transactions: Transactions,
+    along: Walk,
+    change: Callable[[Transaction, Sequence[Selected]], Awaitable[Changed]],
+    tell: Callable[[Changed], Awaitable[int]],
+    *,
+    jobs_per_step_max: int,
+) -> SelectedOutcome:
+    """Change jobs in steps.
+
+    Args:
+        change: Changes locked jobs, in their transaction.
+        tell: Does what follows once that is committed, and says how many jobs were changed.
+    """
+    done, after = 0, along.after
+    for _ in range(STEPS_PER_CALL_MAX):
+        async with transactions.begin() as transaction:
+            jobs = await transaction.selections.lock(along.selection, after=after, limit=jobs_per_step_max)
+            changed = await change(transaction, jobs)
+        done += await tell(changed)
+        if len(jobs) < jobs_per_step_max:
+            return along.outcome(done, None)
+        after = jobs[-1].position
+    return along.outcome(done, after)
