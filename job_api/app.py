@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
@@ -13,7 +12,7 @@ import structlog
 from job_api.loops.database_probe import DatabaseProbe
 from job_api.loops.dispatch_sweep import DispatchSweep
 from job_api.loops.event_dispatcher import EventDispatcher
-from job_api.loops.job_feed import JobFeed
+from job_api.loops.event_numbering import EventNumbering
 from job_api.loops.job_hints import JobHints
 from job_api.loops.lease_reaper import LeaseReaper
 from job_api.loops.outbox_dispatcher import OutboxDispatcher
@@ -27,6 +26,7 @@ from job_api.operations.get_job_output import GetJobOutput
 from job_api.operations.job_request import JobRequests
 from job_api.operations.list_artifacts import ListArtifacts
 from job_api.operations.list_attempts import ListAttempts
+from job_api.operations.list_events import ListEvents
 from job_api.operations.list_job_definitions import ListJobDefinitions
 from job_api.operations.list_jobs import ListJobs
 from job_api.operations.list_outbox_messages import ListOutboxMessages
@@ -34,7 +34,9 @@ from job_api.operations.resend_outbox_messages import ResendOutboxMessages
 from job_api.operations.retry_job import RetryJob
 from job_api.operations.retry_jobs import RetryJobs
 from job_api.operations.upload_input import UploadInput
+from job_api.operations.watch_events import WatchEvents
 from job_api.operations.watch_job import WatchJob
+from job_api.parts import Parts, made
 from job_api.rpc.job_control_servicer import (
     SCOPES,
     SERVICE_NAME,
@@ -50,7 +52,6 @@ from shared.domain.errors import PlatformUnavailable
 from shared.gen.baton.v1 import job_control_pb2_grpc
 from shared.rpc.identity import Verify
 from shared.rpc.server import OpenServer, Service, open_server, serving, verifier
-from shared.runtime.clock import SystemClock
 from shared.runtime.ids import new_id
 from shared.runtime.loops import Backoff, Loop, Step, Timetable, background
 from shared.runtime.processes import until_signalled
@@ -59,9 +60,7 @@ from shared.storage.schema import until_usable
 from shared.storage.transactions import Transactions
 from shared.streams.channels import Channel
 from shared.streams.connection import open_redis
-from shared.streams.event_copy import EventCopy
-from shared.streams.lease_streams import LeaseStreams
-from shared.streams.wake_ups import Hints, WakeUps
+from shared.streams.wake_ups import Hints
 
 log = structlog.get_logger(__name__)
 
@@ -70,21 +69,6 @@ _AWAY = Backoff(base=timedelta(seconds=0.2), cap=timedelta(seconds=2))
 
 _ANSWER_WITHIN = timedelta(seconds=1)
 """A database that is silent for so long is away, as far as new calls are concerned."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """What the operations and loops of one process share."""
-
-    settings: ApiSettings
-    catalog: Catalog
-    transactions: Transactions
-    streams: LeaseStreams
-    wake_ups: WakeUps
-    event_copy: EventCopy
-    wake_dispatcher: asyncio.Event
-    wake_feed: asyncio.Event
-    feed: JobFeed
 
 
 async def run(settings: ApiSettings) -> int:
@@ -119,14 +103,7 @@ async def service(settings: ApiSettings) -> AsyncIterator[OpenServer]:
         await until_usable(engine)
         probe_engine = await stack.enter_async_context(open_engine(settings.database_url, pool_size=1))
         redis = await stack.enter_async_context(open_redis(str(settings.redis_url)))
-        parts = _parts(
-            settings,
-            catalog,
-            Transactions(engine),
-            streams=LeaseStreams(redis, prefix=settings.redis_prefix),
-            wake_ups=WakeUps(redis, prefix=settings.redis_prefix),
-            event_copy=EventCopy(redis, prefix=settings.redis_prefix),
-        )
+        parts = made(settings, catalog, Transactions(engine), redis)
         opened = _opened(parts, verify)
         probe = DatabaseProbe(
             Transactions(probe_engine), opened.health.set_serving, answer_within=_ANSWER_WITHIN
@@ -136,7 +113,7 @@ async def service(settings: ApiSettings) -> AsyncIterator[OpenServer]:
         )
         await stack.enter_async_context(background(*_loops(parts, hints, probe)))
         await stack.enter_async_context(
-            serving(opened, grace=timedelta(seconds=settings.grace_seconds), drain=parts.feed.drain)
+            serving(opened, grace=timedelta(seconds=settings.grace_seconds), drain=parts.drain)
         )
         yield opened
 
@@ -154,36 +131,7 @@ def _verify(settings: ApiSettings) -> Verify | None:
     return verifier(settings.control_address, secret)
 
 
-def _parts(
-    settings: ApiSettings,
-    catalog: Catalog,
-    transactions: Transactions,
-    *,
-    streams: LeaseStreams,
-    wake_ups: WakeUps,
-    event_copy: EventCopy,
-) -> _Parts:
-    wake_feed = asyncio.Event()
-    feed = JobFeed(
-        transactions,
-        slow_after=timedelta(seconds=settings.watch.slow_seconds),
-        monotonic=SystemClock().monotonic,
-        wake=wake_feed,
-    )
-    return _Parts(
-        settings=settings,
-        catalog=catalog,
-        transactions=transactions,
-        streams=streams,
-        wake_ups=wake_ups,
-        event_copy=event_copy,
-        wake_dispatcher=asyncio.Event(),
-        wake_feed=wake_feed,
-        feed=feed,
-    )
-
-
-def _opened(parts: _Parts, verify: Verify | None) -> OpenServer:
+def _opened(parts: Parts, verify: Verify | None) -> OpenServer:
     limits = parts.settings.limits
     servicer = JobControlServicer(  # type: ignore[abstract]  # what is missing comes later
         _operations(parts),
@@ -208,7 +156,7 @@ def _opened(parts: _Parts, verify: Verify | None) -> OpenServer:
     )
 
 
-def _operations(parts: _Parts) -> Operations:
+def _operations(parts: Parts) -> Operations:
     settings, transactions = parts.settings, parts.transactions
     create_jobs = CreateJobs(
         transactions,
@@ -229,6 +177,7 @@ def _operations(parts: _Parts) -> Operations:
         list_attempts=ListAttempts(transactions),
         list_artifacts=ListArtifacts(transactions),
         list_job_definitions=ListJobDefinitions(parts.catalog),
+        list_events=ListEvents(transactions),
         cancel_job=CancelJob(transactions, parts.catalog, parts.wake_ups),
         cancel_jobs=CancelJobs(transactions, parts.catalog, parts.wake_ups),
         retry_job=RetryJob(
@@ -246,11 +195,16 @@ def _operations(parts: _Parts) -> Operations:
             parts.feed,
             keep_alive=timedelta(seconds=settings.watch.keep_alive_seconds),
         ),
+        watch_events=WatchEvents(
+            transactions,
+            parts.event_feed,
+            keep_alive=timedelta(seconds=settings.watch.keep_alive_seconds),
+        ),
         for_operators=_operator_operations(parts),
     )
 
 
-def _operator_operations(parts: _Parts) -> OperatorOperations:
+def _operator_operations(parts: Parts) -> OperatorOperations:
     return OperatorOperations(
         list_outbox_messages=ListOutboxMessages(parts.transactions),
         resend_outbox_messages=ResendOutboxMessages(
@@ -259,21 +213,26 @@ def _operator_operations(parts: _Parts) -> OperatorOperations:
     )
 
 
-def _loops(parts: _Parts, hints: Hints, probe: DatabaseProbe) -> list[Loop]:
+def _loops(parts: Parts, hints: Hints, probe: DatabaseProbe) -> list[Loop]:
     times, transactions, wake_ups = parts.settings.loops, parts.transactions, parts.wake_ups
     dispatcher = OutboxDispatcher(transactions, parts.streams)
     sweep = DispatchSweep(
         transactions, parts.streams, unclaimed_age=timedelta(seconds=times.unclaimed_seconds)
     )
     reaper = LeaseReaper(transactions, wake_ups, parts.catalog, wake_dispatcher=parts.wake_dispatcher)
+    numbering = EventNumbering(transactions, wake=[parts.wake_event_dispatcher, parts.wake_event_feed])
+    events = EventDispatcher(transactions, parts.event_copy)
+    retention = Retention(transactions, events_kept_for=timedelta(days=parts.settings.event_days))
     poll_seconds = parts.settings.watch.poll_seconds
     return [
         _loop("outbox-dispatcher", dispatcher.step, times.dispatch_seconds, parts.wake_dispatcher),
-        _loop("event-dispatcher", EventDispatcher(transactions, parts.event_copy).step, times.events_seconds),
+        _loop("event-numbering", numbering.step, times.numbering_seconds),
+        _loop("event-dispatcher", events.step, times.events_seconds, parts.wake_event_dispatcher),
+        _loop("event-feed", parts.event_feed.step, poll_seconds, parts.wake_event_feed),
         _loop("dispatch-sweep", sweep.step, times.sweep_seconds),
         _loop("lease-reaper", reaper.step, times.reaper_seconds),
         _loop("start-by-sweep", StartBySweep(transactions, wake_ups).step, times.start_by_seconds),
-        _loop("retention", Retention(transactions).step, times.retention_seconds),
+        _loop("retention", retention.step, times.retention_seconds),
         _loop("job-poll", parts.feed.poll, poll_seconds),
         _loop("job-feed", parts.feed.step, poll_seconds, parts.wake_feed),
         _loop("job-hints", JobHints(hints, parts.feed).step, 0),

@@ -56,7 +56,9 @@ class LoopSettings(SettingsGroup):
     dispatch_seconds: PositiveFloat = 0.1
     """The outbox dispatcher; a creation wakes it at once, room in a stream and what becomes due do not."""
     events_seconds: PositiveFloat = 1.0
-    """The copy of events for other services."""
+    """The copy of events for other services; a number in the feed wakes it at once."""
+    numbering_seconds: PositiveFloat = 0.25
+    """The numbering of events for other services, before which nobody sees them."""
     sweep_seconds: PositiveFloat = 5.0
     """The dispatch sweep."""
     unclaimed_seconds: PositiveFloat = 30.0
@@ -84,6 +86,8 @@ class ApiSettings(ServiceSettings):
     """What the deployment changes about job types, by name."""
     idempotency_hours: Annotated[float, Field(ge=1)] = 24.0
     """How long a key is kept; it never goes before its job's end."""
+    event_days: Annotated[float, Field(ge=1)] = 30.0
+    """How long events for other services stay in their feed once they were copied to Redis."""
     grace_seconds: NonNegativeFloat = 10.0
     """How long calls may go on once the process was told to stop; watches are told at once."""
     limits: LimitSettings = LimitSettings()

@@ -1,4 +1,4 @@
-"""Removes what nobody needs any more: expired keys, documents that no job refers to, sessions long gone."""
+"""Removes what nobody needs any more: expired keys, unused documents, sessions long gone, old events."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ UNUSED_UPLOAD_AGE = timedelta(days=1)
 SESSION_AGE = timedelta(days=1)
 """Far above the longest life of a session (36 min), so no executor that lives is ever forgotten."""
 
+EVENTS_KEPT_FOR = timedelta(days=30)
+"""Where nothing else is set: long enough for a reader that was away for a holiday."""
+
 
 class Retention:
     """Each kind in a transaction of its own."""
 
-    def __init__(self, transactions: Transactions) -> None:
+    def __init__(self, transactions: Transactions, *, events_kept_for: timedelta = EVENTS_KEPT_FOR) -> None:
         self._transactions = transactions
+        self._events_kept_for = events_kept_for
 
     async def step(self) -> bool:
         """Remove a batch of each kind; return True if one of them was full."""
@@ -39,6 +43,10 @@ class Retention:
             )
         async with self._transactions.begin() as transaction:
             sessions = await transaction.sessions.forget_old(age=SESSION_AGE, limit=ROWS_PER_STEP_MAX)
-        if keys or uploads or sessions:
-            log.info("expired.removed", keys=keys, uploads=uploads, sessions=sessions)
-        return keys == ROWS_PER_STEP_MAX or uploads == UPLOADS_PER_STEP_MAX or sessions == ROWS_PER_STEP_MAX
+        async with self._transactions.begin() as transaction:
+            events = await transaction.event_feed.remove_old(
+                age=self._events_kept_for, limit=ROWS_PER_STEP_MAX
+            )
+        if keys or uploads or sessions or events:
+            log.info("expired.removed", keys=keys, uploads=uploads, sessions=sessions, events=events)
+        return uploads == UPLOADS_PER_STEP_MAX or ROWS_PER_STEP_MAX in (keys, sessions, events)

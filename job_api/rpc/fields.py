@@ -89,6 +89,9 @@ class Fields:
 
     def page(self, request: Any) -> PageRequest:
         """Read `page_size` and `page_token`."""
+        return PageRequest(self.page_size(request), request.page_token)
+
+    def page_size(self, request: Any) -> int:
         if not 0 <= request.page_size <= PAGE_SIZE_MAX:
             self.refuse("page_size", f"must be 1 to {PAGE_SIZE_MAX}, or 0 for {PAGE_SIZE_DEFAULT}")
-        return PageRequest(request.page_size or PAGE_SIZE_DEFAULT, request.page_token)
+        return request.page_size or PAGE_SIZE_DEFAULT

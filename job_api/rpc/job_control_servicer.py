@@ -17,13 +17,16 @@ from job_api.operations.get_job import GetJob
 from job_api.operations.get_job_output import GetJobOutput
 from job_api.operations.list_artifacts import ListArtifacts
 from job_api.operations.list_attempts import ListAttempts
+from job_api.operations.list_events import ListEvents
 from job_api.operations.list_job_definitions import ListJobDefinitions
 from job_api.operations.list_jobs import ListJobs
 from job_api.operations.retry_job import RetryJob
 from job_api.operations.retry_jobs import RetryJobs
 from job_api.operations.upload_input import UploadInput
+from job_api.operations.watch_events import WatchEvents
 from job_api.operations.watch_job import WatchJob
 from job_api.rpc import convert, messages, selected_messages, upload_messages
+from job_api.rpc.feed_messages import event_types, feed_page, watched_feed
 from job_api.rpc.fields import Fields
 from job_api.rpc.operator_servicer import OperatorOperations, OperatorServicer
 from job_api.rpc.outcome_messages import creation_message, outcome_message
@@ -95,6 +98,8 @@ class Operations:
     retry_job: RetryJob
     retry_jobs: RetryJobs
     watch_job: WatchJob
+    list_events: ListEvents
+    watch_events: WatchEvents
     for_operators: OperatorOperations
 
 
@@ -237,6 +242,21 @@ class JobControlServicer(OperatorServicer):
         async with aclosing(self._operations.watch_job(caller, convert.watch_command(request))) as updates:
             async for each in updates:
                 yield watch_message(each, inside=caller.sees_all)
+
+    async def ListEvents(self, request: pb.ListEventsRequest, context: Context) -> pb.ListEventsResponse:
+        with Fields() as fields:
+            wanted, size = event_types(fields, request.event_types), fields.page_size(request)
+        page = await self._operations.list_events(request.cursor, size=size, event_types=wanted)
+        return feed_page(page)
+
+    async def WatchEvents(
+        self, request: pb.WatchEventsRequest, context: Context
+    ) -> AsyncIterator[pb.WatchEventsResponse]:
+        with Fields() as fields:
+            wanted = event_types(fields, request.event_types)
+        async with aclosing(self._operations.watch_events(request.cursor, event_types=wanted)) as updates:
+            async for each in updates:
+                yield watched_feed(each)
 
 
 def _traceparent(context: Context) -> str:

@@ -10,7 +10,7 @@ from job_api.rpc.messages import event_message
 from shared.domain.events import JobEvent
 from shared.gen.baton.v1 import job_control_pb2 as pb
 
-_END_REASONS = {
+END_REASONS = {
     EndReason.FINISHED: pb.WATCH_END_REASON_FINISHED,
     EndReason.SLOW: pb.WATCH_END_REASON_SLOW,
     EndReason.DRAINING: pb.WATCH_END_REASON_DRAINING,
@@ -34,7 +34,7 @@ def watch_message(watched: Watched, *, inside: bool) -> pb.WatchJobResponse:
         case KeepAlive():
             message.keep_alive.SetInParent()
         case EndReason() as reason:
-            message.ended.reason = _END_REASONS[reason]
+            message.ended.reason = END_REASONS[reason]
         case _:
             assert_never(watched.update)
     return message

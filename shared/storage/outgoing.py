@@ -1,4 +1,4 @@
-"""Events for other services: kept in the outbox, copied to Redis."""
+"""Events for other services: kept in the outbox, copied to Redis once they have their place in the feed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PENDING = "event_type <> 'job.dispatch' and state = 'pending'"
 
 _LOCK_PENDING = sa.text(f"""
 select outbox_id, event_type, aggregate_id, dedupe_key, payload::text as payload, create_time from outbox
-where {_PENDING} and event_type = any(cast(:known as text[]))
+where {_PENDING} and feed_number is not null and event_type = any(cast(:known as text[]))
 order by outbox_id limit :limit for update skip locked
 """)
 
@@ -51,7 +51,7 @@ class OutgoingEvents:
         self._connection = connection
 
     async def lock_pending(self, *, limit: int) -> list[OutgoingEvent]:
-        """Lock and return up to `limit` events that are not in Redis yet, oldest first.
+        """Lock and return up to `limit` events of the feed that are not in Redis yet, oldest first.
 
         Rows that another dispatcher holds are skipped, and those of types that this version does not know.
         The locks last until the transaction ends.

@@ -133,6 +133,8 @@ idempotency_keys = sa.Table(
 _DISPATCH_PENDING = sa.text("event_type = 'job.dispatch' and state = 'pending'")
 _DISPATCH_DELIVERED = sa.text("event_type = 'job.dispatch' and state = 'delivered'")
 _EVENT_PENDING = sa.text("event_type <> 'job.dispatch' and state = 'pending'")
+_EVENT_UNNUMBERED = sa.text("event_type <> 'job.dispatch' and feed_number is null")
+_NUMBERED = sa.text("feed_number is not null")
 
 outbox = sa.Table(
     "outbox",
@@ -155,6 +157,7 @@ outbox = sa.Table(
     _maybe("priority", _SMALL),
     _maybe("attempt", _NUMBER),
     _maybe("start_by_time", _TIME),
+    _maybe("feed_number", _BIG),
     sa.Index(
         "outbox_dispatches_pending",
         "stream",
@@ -166,12 +169,23 @@ outbox = sa.Table(
     ),
     sa.Index("outbox_dispatches_delivered", "stream", "delivered_time", postgresql_where=_DISPATCH_DELIVERED),
     sa.Index("outbox_events_pending", "outbox_id", postgresql_where=_EVENT_PENDING),
+    sa.Index("outbox_events_unnumbered", "outbox_id", postgresql_where=_EVENT_UNNUMBERED),
+    sa.Index("outbox_events_by_number", "feed_number", unique=True, postgresql_where=_NUMBERED),
+    sa.Index("outbox_events_by_type", "event_type", "feed_number", postgresql_where=_NUMBERED),
     sa.Index("outbox_dead", "outbox_id", postgresql_where=sa.text("state = 'dead'")),
     sa.Index(
         "outbox_dispatches_by_start_by",
         "start_by_time",
         postgresql_where=sa.text("start_by_time is not null"),
     ),
+)
+
+event_feed = sa.Table(
+    "event_feed",
+    METADATA,
+    _key("singleton", _FLAG),
+    _held("last_number", _BIG),
+    _held("removed_number", _BIG),
 )
 
 executor_sessions = sa.Table(

@@ -21,6 +21,7 @@ from shared.storage.creation import Creation
 from shared.storage.database import Connection, translated
 from shared.storage.delivery_failures import DeliveryFailures
 from shared.storage.dispatches import Dispatches
+from shared.storage.event_feed import EventFeed
 from shared.storage.events import Events
 from shared.storage.idempotency import IdempotencyKeys
 from shared.storage.jobs import Jobs
@@ -56,6 +57,7 @@ class Transaction:
         self.creation = Creation(connection)
         self.delivery_failures = DeliveryFailures(connection)
         self.dispatches = Dispatches(connection)
+        self.event_feed = EventFeed(connection)
         self.events = Events(connection)
         self.idempotency = IdempotencyKeys(connection)
         self.jobs = Jobs(connection)

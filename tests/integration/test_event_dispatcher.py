@@ -7,6 +7,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from job_api.loops.event_dispatcher import EventDispatcher
+from job_api.loops.event_numbering import EventNumbering
 from shared.domain.jobs import JobState
 from shared.storage.transactions import Transactions
 from shared.streams.event_copy import EventCopy
@@ -19,6 +20,7 @@ async def test_outgoing_events_are_copied_once_in_order_and_dispatches_are_not_a
     succeeded = await job_in(transactions, JobState.SUCCEEDED)
     cancelled = await job_in(transactions, JobState.CANCELLED)
     await a_job(transactions)
+    await EventNumbering(transactions, wake=()).step()
     events = EventDispatcher(transactions, EventCopy(redis, prefix=redis_prefix))
 
     assert await events.step() is False

@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from job_api.loops.dispatch_sweep import DispatchSweep
 from job_api.loops.event_dispatcher import EventDispatcher
+from job_api.loops.event_numbering import EventNumbering
 from job_api.loops.outbox_dispatcher import OutboxDispatcher
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.identity import JobId, JobType, QueueName, StreamName
@@ -154,6 +155,7 @@ async def test_an_event_of_an_unknown_type_is_set_aside_and_blocks_nothing(
         job_id=first,
     )
     second = await job_in(transactions, JobState.SUCCEEDED)
+    await EventNumbering(transactions, wake=()).step()
     events = EventDispatcher(transactions, EventCopy(redis, prefix=redis_prefix))
     with structlog.testing.capture_logs() as lines:
         for _ in range(3):
@@ -171,6 +173,7 @@ async def test_a_copy_of_events_whose_key_holds_something_else_waits(
     """It says nothing about any event, so none of them is dead."""
     await job_in(transactions, JobState.CANCELLED)
     await redis.set(f"{redis_prefix}events", "something else")
+    await EventNumbering(transactions, wake=()).step()
     events = EventDispatcher(transactions, EventCopy(redis, prefix=redis_prefix))
     for _ in range(4):
         with pytest.raises(PlatformUnavailable):

@@ -1,0 +1,62 @@
+"""What the operations and loops of one API process share."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+from redis.asyncio import Redis
+
+from job_api.loops.event_feed import EventFeed
+from job_api.loops.job_feed import JobFeed
+from job_api.settings import ApiSettings
+from shared.catalog.catalog import Catalog
+from shared.runtime.clock import SystemClock
+from shared.storage.transactions import Transactions
+from shared.streams.event_copy import EventCopy
+from shared.streams.lease_streams import LeaseStreams
+from shared.streams.wake_ups import WakeUps
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One of each; an `asyncio.Event` wakes the loop that it is named after."""
+
+    settings: ApiSettings
+    catalog: Catalog
+    transactions: Transactions
+    streams: LeaseStreams
+    wake_ups: WakeUps
+    event_copy: EventCopy
+    wake_dispatcher: asyncio.Event
+    wake_event_dispatcher: asyncio.Event
+    wake_feed: asyncio.Event
+    feed: JobFeed
+    wake_event_feed: asyncio.Event
+    event_feed: EventFeed
+
+    async def drain(self) -> None:
+        """Tell every watch to go on elsewhere."""
+        await self.feed.drain()
+        await self.event_feed.drain()
+
+
+def made(settings: ApiSettings, catalog: Catalog, transactions: Transactions, redis: Redis) -> Parts:
+    """Make the parts of a process on its connections."""
+    slow_after, monotonic = timedelta(seconds=settings.watch.slow_seconds), SystemClock().monotonic
+    wake_feed, wake_event_feed = asyncio.Event(), asyncio.Event()
+    return Parts(
+        settings=settings,
+        catalog=catalog,
+        transactions=transactions,
+        streams=LeaseStreams(redis, prefix=settings.redis_prefix),
+        wake_ups=WakeUps(redis, prefix=settings.redis_prefix),
+        event_copy=EventCopy(redis, prefix=settings.redis_prefix),
+        wake_dispatcher=asyncio.Event(),
+        wake_event_dispatcher=asyncio.Event(),
+        wake_feed=wake_feed,
+        feed=JobFeed(transactions, slow_after=slow_after, monotonic=monotonic, wake=wake_feed),
+        wake_event_feed=wake_event_feed,
+        event_feed=EventFeed(transactions, slow_after=slow_after, monotonic=monotonic, wake=wake_event_feed),
+    )
