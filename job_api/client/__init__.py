@@ -15,6 +15,7 @@ from job_api.client.client import Client
 from job_api.client.failures import CallFailed
 from job_api.client.operator_views import ExecutorView, OutboxMessageView, PauseView, QueueView
 from job_api.client.results import JobCancelled, JobFailed, JobResult, JobUnfinished, NoResult
+from job_api.client.selecting import JobFilter
 from job_api.client.views import (
     ArtifactView,
     AttemptView,
@@ -50,6 +51,7 @@ __all__ = [
     "JobEvent",
     "JobEventKind",
     "JobFailed",
+    "JobFilter",
     "JobId",
     "JobOptions",
     "JobResult",

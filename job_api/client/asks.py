@@ -88,8 +88,8 @@ def create_job(job_type: str, input: Input, options: JobOptions) -> Ask[JobView]
         input=input if isinstance(input, bytes) else _json_text(input),
         idempotency_key=options.get("idempotency_key") or uuid.uuid4().hex,
         target=job_pb2.Target(type=target.type, id=target.id) if target else None,
-        run_time=_timestamp(options.get("run_time")),
-        start_by_time=_timestamp(options.get("start_by_time")),
+        run_time=timestamp(options.get("run_time")),
+        start_by_time=timestamp(options.get("start_by_time")),
         overrides=pb.JobOverrides(priority=priority) if priority is not None else None,
         labels=options.get("labels"),
         owner=options.get("owner", ""),
@@ -103,6 +103,12 @@ def get_job(job_id: JobId) -> Ask[JobView]:
 
 def cancel_job(job_id: JobId) -> Ask[JobView]:
     return Ask("CancelJob", pb.CancelJobRequest(job_id=str(job_id)), lambda told: convert.job_view(told.job))
+
+
+def retry_job(job_id: JobId, idempotency_key: str | None) -> Ask[JobView]:
+    """Run a job again under a key, the caller's or one of its own."""
+    request = pb.RetryJobRequest(job_id=str(job_id), idempotency_key=idempotency_key or uuid.uuid4().hex)
+    return Ask("RetryJob", request, convert.created_view)
 
 
 def get_output(job_id: JobId) -> Ask[Any]:
@@ -170,7 +176,8 @@ def _json_text(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _timestamp(time: datetime | None) -> Timestamp | None:
+def timestamp(time: datetime | None) -> Timestamp | None:
+    """None stays None; a ValueError refuses a time without a zone."""
     if time is None:
         return None
     if time.tzinfo is None:

@@ -11,12 +11,13 @@ from typing import Any, Unpack
 
 import grpc
 
-from job_api.client import asks, operator_asks
+from job_api.client import asks, operator_asks, selecting
 from job_api.client.asks import Input, JobOptions
 from job_api.client.async_calls import AsyncCalls, AsyncPace
 from job_api.client.dialling import OPTIONS, TIMEOUT
 from job_api.client.operator_views import OutboxMessageView
 from job_api.client.results import JobResult, require_success
+from job_api.client.selecting import JobFilter
 from job_api.client.uploads import Document
 from job_api.client.views import ArtifactView, AttemptView, DefinitionView, JobView, Update, Upload
 from job_api.client.watching import TimeOver
@@ -131,6 +132,27 @@ class AsyncClient:
     async def cancel(self, job_id: JobId) -> JobView:
         """Ask a job to stop; once this returns, it never becomes SUCCEEDED."""
         return await self._calls.ask(asks.cancel_job(job_id))
+
+    async def cancel_jobs(self, *, dry_run: bool = False, **which: Unpack[JobFilter]) -> int:
+        """Cancel the jobs that fit, and return how many were; a dry run only counts them.
+
+        Those that `cancel` would refuse are passed over. It is safe to repeat, also if it breaks half-way.
+        """
+        return sum([each async for each in self._calls.each(selecting.cancel_jobs(which, dry_run=dry_run))])
+
+    async def retry(self, job_id: JobId, *, idempotency_key: str | None = None) -> JobView:
+        """Run a FAILED or CANCELLED job again: a new job, which names its origin.
+
+        Without a key, one of this call's own makes its tries safe, and the next call makes another job.
+        """
+        return await self._calls.ask(asks.retry_job(job_id, idempotency_key))
+
+    async def retry_jobs(self, *, dry_run: bool = False, **which: Unpack[JobFilter]) -> int:
+        """Run the FAILED and CANCELLED jobs that fit again, and return how many; a dry run only counts them.
+
+        Those that `retry` would refuse, or that were run again before, are passed over. It is safe to repeat.
+        """
+        return sum([each async for each in self._calls.each(selecting.retry_jobs(which, dry_run=dry_run))])
 
     def watch(
         self, job_id: JobId, *, after: int = 0, cursor: str = "", within: timedelta | None = None

@@ -57,7 +57,7 @@ def job_view(job: job_pb2.Job, *, replayed: bool = False) -> JobView:
     )
 
 
-def created_view(response: job_control_pb2.CreateJobResponse) -> JobView:
+def created_view(response: job_control_pb2.CreateJobResponse | job_control_pb2.RetryJobResponse) -> JobView:
     return job_view(response.job, replayed=response.replayed)
 
 

@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 from typing import Annotated
-from uuid import UUID
 
 import typer
 
-from job_api.command import show
+from job_api.command import selecting, show
 from job_api.command.exits import ending
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
+from job_api.command.reading import state_of
+from job_api.command.selecting import JobArgument, OfOwner, OfQueue, OfType, WithLabel, WithText, Yes
 
 
 def cancel(
-    job_id: Annotated[UUID, typer.Argument(metavar="ID", help="The job.")],
+    job_id: JobArgument = None,
+    *,
+    state: Annotated[
+        list[str] | None, typer.Option(help="All jobs in this state, QUEUED or RUNNING.")
+    ] = None,
+    job_type: OfType = "",
+    queue: OfQueue = "",
+    label: WithLabel = None,
+    owner: OfOwner = "",
+    text: WithText = "",
+    yes: Yes = False,
     as_json: AsJson = False,
     address: Address = DEFAULT_ADDRESS,
     token: Token = None,
 ) -> None:
-    """Cancel a job: at once while it waits, else by asking its executor to stop."""
+    """Cancel a job: at once while it waits, else by asking its executor to stop.
+
+    Or all jobs that fit everything that the options say.
+    """
+    states = [state_of(each) for each in state or ()]
+    which = selecting.which_jobs(
+        states=states, job_type=job_type, queue=queue, label=label, owner=owner, text=text
+    )
+    selecting.require_one_way(job_id, which)
     with ending(), connect(address, token) as client:
+        if job_id is None:
+            selecting.change(
+                lambda dry_run: client.cancel_jobs(dry_run=dry_run, **which),
+                done="cancelled or asked to stop",
+                yes=yes,
+                as_json=as_json,
+            )
+            return
         from job_api.client import JobId
 
         job = client.cancel(JobId(job_id))

@@ -9,6 +9,7 @@ from job_api.command.demo import demo
 from job_api.command.options import EXIT_CODES
 from job_api.command.outbox import outbox
 from job_api.command.reading import get_job, list_jobs
+from job_api.command.retrying import retry
 from job_api.command.submitting import submit
 from job_api.command.watching import watch
 
@@ -21,6 +22,7 @@ def register(app: typer.Typer) -> None:
     app.command("list", epilog=EXIT_CODES)(list_jobs)
     app.command("watch", epilog=EXIT_CODES)(watch)
     app.command("cancel", epilog=EXIT_CODES)(cancel)
+    app.command("retry", epilog=EXIT_CODES)(retry)
     app.add_typer(outbox, name="outbox")
     app.command("demo")(demo)
 

@@ -86,7 +86,7 @@ def list_jobs(
     """List jobs, newest first."""
     from job_api.client import PAGE_SIZE_MAX
 
-    states = [_state(each) for each in state or ()]
+    states = [state_of(each) for each in state or ()]
     with ending(), connect(address, token) as client:
         found = client.list(
             states=states,
@@ -114,7 +114,8 @@ def labels_of(texts: list[str] | tuple[()]) -> dict[str, str]:
     return labels
 
 
-def _state(text: str) -> JobState:
+def state_of(text: str) -> JobState:
+    """Read a state in whatever case; ends the command if there is none of that name."""
     from job_api.client import JobState
 
     try:

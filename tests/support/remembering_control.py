@@ -39,6 +39,8 @@ class RememberingServicer(RememberingOperators):
         self.uploaded = b""
         self.output = b'{"items": 3}'
         self.listed: list[pb.ListJobsRequest] = []
+        self.retried: list[pb.RetryJobRequest] = []
+        self.selected: list[pb.CancelJobsRequest | pb.RetryJobsRequest] = []
 
     def CreateJob(self, request: Any, context: Any) -> pb.CreateJobResponse:
         self._refuse(context)
@@ -81,6 +83,19 @@ class RememberingServicer(RememberingOperators):
     def CancelJob(self, request: Any, context: Any) -> pb.CancelJobResponse:
         self._refuse(context)
         return pb.CancelJobResponse(job=self.job)
+
+    def RetryJob(self, request: Any, context: Any) -> pb.RetryJobResponse:
+        self._refuse(context)
+        self.retried.append(request)
+        return pb.RetryJobResponse(job=self.job)
+
+    def CancelJobs(self, request: Any, context: Any) -> pb.CancelJobsResponse:
+        self.selected.append(request)
+        return pb.CancelJobsResponse(count=2, next_page_token="" if request.page_token else "more")
+
+    def RetryJobs(self, request: Any, context: Any) -> pb.RetryJobsResponse:
+        self.selected.append(request)
+        return pb.RetryJobsResponse(count=1)
 
     def WatchJob(self, request: Any, context: Any) -> Iterator[pb.WatchJobResponse]:
         yield from self.updates

@@ -1,0 +1,75 @@
+"""Calls about all jobs of a filter; see `asks`. The next page of a call is about the jobs that are left."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import TypedDict
+
+from job_api.client import convert
+from job_api.client.asks import Ask, Listing, Page, timestamp
+from shared.domain.jobs import JobState, Target
+from shared.gen.baton.v1 import job_control_pb2 as pb
+from shared.gen.baton.v1 import job_pb2
+
+
+class JobFilter(TypedDict, total=False):
+    """Which jobs: what is said must all fit, and at least one thing must be said.
+
+    Attributes:
+        created_from: Created at or after; aware.
+        created_to: Created before; aware.
+        target: About this; its id may be empty for all of the type.
+        labels: Having all of these.
+        owner: Whose they are, where the caller may name others; an admin who names none means everyone's.
+        text: Held by the target's id, the error's code or its message; 3 to 100 characters.
+    """
+
+    states: Collection[JobState]
+    job_type: str
+    queue: str
+    created_from: datetime | None
+    created_to: datetime | None
+    target: Target | None
+    labels: Mapping[str, str]
+    owner: str
+    text: str
+
+
+def cancel_jobs(which: JobFilter, *, dry_run: bool) -> Listing[int]:
+    filter_ = _message(which)
+
+    def page(token: str) -> Ask[Page[int]]:
+        request = pb.CancelJobsRequest(filter=filter_, dry_run=dry_run, page_token=token)
+        return Ask("CancelJobs", request, _counted)
+
+    return page
+
+
+def retry_jobs(which: JobFilter, *, dry_run: bool) -> Listing[int]:
+    filter_ = _message(which)
+
+    def page(token: str) -> Ask[Page[int]]:
+        request = pb.RetryJobsRequest(filter=filter_, dry_run=dry_run, page_token=token)
+        return Ask("RetryJobs", request, _counted)
+
+    return page
+
+
+def _counted(response: pb.CancelJobsResponse | pb.RetryJobsResponse) -> Page[int]:
+    return Page([response.count], response.next_page_token)
+
+
+def _message(which: JobFilter) -> pb.JobFilter:
+    target = which.get("target")
+    return pb.JobFilter(
+        states=[convert.state_number(each) for each in which.get("states", ())],
+        job_type=which.get("job_type", ""),
+        queue=which.get("queue", ""),
+        create_time_from=timestamp(which.get("created_from")),
+        create_time_to=timestamp(which.get("created_to")),
+        target=job_pb2.Target(type=target.type, id=target.id) if target else None,
+        labels=which.get("labels"),
+        owner=which.get("owner", ""),
+        text=which.get("text", ""),
+    )
