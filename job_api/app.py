@@ -27,9 +27,11 @@ from job_api.operations.job_request import JobRequests
 from job_api.operations.list_artifacts import ListArtifacts
 from job_api.operations.list_attempts import ListAttempts
 from job_api.operations.list_events import ListEvents
+from job_api.operations.list_executors import ListExecutors
 from job_api.operations.list_job_definitions import ListJobDefinitions
 from job_api.operations.list_jobs import ListJobs
 from job_api.operations.list_outbox_messages import ListOutboxMessages
+from job_api.operations.list_queues import ListQueues
 from job_api.operations.resend_outbox_messages import ResendOutboxMessages
 from job_api.operations.retry_job import RetryJob
 from job_api.operations.retry_jobs import RetryJobs
@@ -206,6 +208,8 @@ def _operations(parts: Parts) -> Operations:
 
 def _operator_operations(parts: Parts) -> OperatorOperations:
     return OperatorOperations(
+        list_queues=ListQueues(parts.transactions, parts.streams, parts.catalog),
+        list_executors=ListExecutors(parts.transactions),
         list_outbox_messages=ListOutboxMessages(parts.transactions),
         resend_outbox_messages=ResendOutboxMessages(
             parts.transactions, wake_dispatcher=parts.wake_dispatcher

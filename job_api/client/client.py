@@ -15,7 +15,7 @@ from job_api.client import asks, operator_asks, selecting
 from job_api.client.asks import Input, JobOptions
 from job_api.client.calls import Calls, Pace
 from job_api.client.dialling import OPTIONS, TIMEOUT
-from job_api.client.operator_views import OutboxMessageView
+from job_api.client.operator_views import ExecutorView, OutboxMessageView, QueueView
 from job_api.client.results import JobResult, require_success
 from job_api.client.selecting import JobFilter
 from job_api.client.uploads import Document
@@ -177,6 +177,14 @@ class Client:
     def definitions(self) -> Iterator[DefinitionView]:
         """Yield the job types that can be asked for, by name."""
         return self._calls.each(asks.list_definitions())
+
+    def executors(self) -> Iterator[ExecutorView]:
+        """Yield executors by name, those that are connected and those that were lost lately."""
+        return self._calls.each(operator_asks.list_executors())
+
+    def queues(self) -> Iterator[QueueView]:
+        """Yield queues by name, with how they are doing."""
+        return self._calls.each(operator_asks.list_queues())
 
     def outbox_messages(
         self, state: OutboxState = OutboxState.DEAD, *, page_size: int = 0

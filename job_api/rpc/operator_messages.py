@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from job_api.operations.list_executors import Executor
 from job_api.operations.list_outbox_messages import OutboxMessage, OutboxState
+from job_api.operations.list_queues import QueueStatus
 from job_api.rpc.fields import Fields
-from job_api.rpc.messages import timestamp
+from job_api.rpc.messages import duration, timestamp
 from shared.gen.baton.v1 import operation_pb2
 
 OUTBOX_IDS_MAX = 1_000
@@ -49,4 +51,28 @@ def outbox_message(message: OutboxMessage) -> operation_pb2.OutboxMessage:
         last_error_message=message.last_error_message,
         available_time=timestamp(message.available_time),
         delivered_time=timestamp(message.delivered_time),
+    )
+
+
+def executor_message(executor: Executor) -> operation_pb2.Executor:
+    return operation_pb2.Executor(
+        executor_name=executor.executor_name,
+        incarnation_id=str(executor.incarnation_id),
+        runtime=executor.runtime,
+        job_types=executor.job_types,
+        leases=executor.leases,
+        last_seen_time=timestamp(executor.last_seen_time),
+    )
+
+
+def queue_message(status: QueueStatus) -> operation_pb2.QueueStatus:
+    age = status.oldest_due_age
+    return operation_pb2.QueueStatus(
+        queue=status.queue,
+        group=status.group,
+        waiting=status.waiting,
+        running=status.running,
+        oldest_due_age=None if age is None else duration(age),
+        executors=status.executors,
+        credits=status.credits,
     )

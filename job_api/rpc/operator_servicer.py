@@ -7,7 +7,9 @@ from typing import Any, TypeAlias
 
 import grpc
 
+from job_api.operations.list_executors import ListExecutors
 from job_api.operations.list_outbox_messages import ListOutboxMessages
+from job_api.operations.list_queues import ListQueues
 from job_api.operations.resend_outbox_messages import ResendOutboxMessages
 from job_api.rpc import convert, operator_messages
 from job_api.rpc.fields import Fields
@@ -21,6 +23,8 @@ Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 class OperatorOperations:
     """What operators can ask."""
 
+    list_queues: ListQueues
+    list_executors: ListExecutors
     list_outbox_messages: ListOutboxMessages
     resend_outbox_messages: ResendOutboxMessages
 
@@ -30,6 +34,26 @@ class OperatorServicer(job_control_pb2_grpc.JobControlServicer):
 
     def __init__(self, operations: OperatorOperations) -> None:
         self._for_operators = operations
+
+    async def ListQueues(self, request: pb.ListQueuesRequest, context: Context) -> pb.ListQueuesResponse:
+        with Fields() as fields:
+            asked = fields.page(request)
+        page = await self._for_operators.list_queues(asked)
+        return pb.ListQueuesResponse(
+            queues=[operator_messages.queue_message(each) for each in page.items],
+            next_page_token=page.next_token,
+        )
+
+    async def ListExecutors(
+        self, request: pb.ListExecutorsRequest, context: Context
+    ) -> pb.ListExecutorsResponse:
+        with Fields() as fields:
+            asked = fields.page(request)
+        page = await self._for_operators.list_executors(asked)
+        return pb.ListExecutorsResponse(
+            executors=[operator_messages.executor_message(each) for each in page.items],
+            next_page_token=page.next_token,
+        )
 
     async def ListOutboxMessages(
         self, request: pb.ListOutboxMessagesRequest, context: Context

@@ -52,3 +52,8 @@ class StreamKey:
         """The name, without the deployment's key prefix. Queue and job type hold no colon."""
         versions = f"{self.input_schema_version}.{self.output_schema_version}"
         return StreamName(f"{self.queue}:{self.job_type}:{versions}:{self.band}")
+
+
+def queue_of(stream: StreamName) -> QueueName:
+    """Return the queue that a lease stream belongs to."""
+    return QueueName(stream.partition(":")[0])

@@ -23,12 +23,14 @@ from shared.storage.delivery_failures import DeliveryFailures
 from shared.storage.dispatches import Dispatches
 from shared.storage.event_feed import EventFeed
 from shared.storage.events import Events
+from shared.storage.executors import Executors
 from shared.storage.idempotency import IdempotencyKeys
 from shared.storage.jobs import Jobs
 from shared.storage.leases import Leases
 from shared.storage.outbox_messages import OutboxMessages
 from shared.storage.outgoing import OutgoingEvents
 from shared.storage.pieces import OutputPieces
+from shared.storage.queue_figures import QueueFigures
 from shared.storage.reruns import Reruns
 from shared.storage.retention import Retention
 from shared.storage.selections import Selections
@@ -59,12 +61,14 @@ class Transaction:
         self.dispatches = Dispatches(connection)
         self.event_feed = EventFeed(connection)
         self.events = Events(connection)
+        self.executors = Executors(connection)
         self.idempotency = IdempotencyKeys(connection)
         self.jobs = Jobs(connection)
         self.leases = Leases(connection)
         self.outbox_messages = OutboxMessages(connection)
         self.outgoing = OutgoingEvents(connection)
         self.pieces = OutputPieces(connection)
+        self.queue_figures = QueueFigures(connection)
         self.reruns = Reruns(connection)
         self.retention = Retention(connection)
         self.selections = Selections(connection)

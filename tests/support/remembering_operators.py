@@ -23,20 +23,28 @@ class RememberingOperators(job_control_pb2_grpc.JobControlServicer):
         self.asked: list[Any] = []
 
     def ListOutboxMessages(self, request: Any, context: Any) -> pb.ListOutboxMessagesResponse:
+        self._refuse(context)
         self.asked.append(request)
         return pb.ListOutboxMessagesResponse(messages=[a_dead_message()] * 2, next_page_token="more")
 
     def ResendOutboxMessages(self, request: Any, context: Any) -> pb.ResendOutboxMessagesResponse:
+        self._refuse(context)
         self.asked.append(request)
         count = min(self.dead, len(request.outbox_ids) or 2)
         self.dead -= count
         return pb.ResendOutboxMessagesResponse(count=count)
 
     def ListExecutors(self, request: Any, context: Any) -> pb.ListExecutorsResponse:
+        self._refuse(context)
         return pb.ListExecutorsResponse(executors=[an_executor()])
 
     def ListQueues(self, request: Any, context: Any) -> pb.ListQueuesResponse:
+        self._refuse(context)
         return pb.ListQueuesResponse(queues=[a_queue()])
+
+    def _refuse(self, context: Any) -> None:
+        """End the call if it is to be refused; the other half says how."""
+        raise NotImplementedError
 
 
 def a_dead_message() -> operation_pb2.OutboxMessage:

@@ -18,7 +18,7 @@ from shared.storage import outbox_messages
 from tests.support import storage
 from tests.support.control_service import Control, bearing, refused
 
-METHODS = ("ListOutboxMessages", "ResendOutboxMessages")
+METHODS = ("ListQueues", "ListExecutors", "ListOutboxMessages", "ResendOutboxMessages")
 
 _KILL = """
 update outbox set state = 'dead', delivered_time = null, tries = 3, last_error_code = 'WRONGTYPE',
@@ -144,9 +144,13 @@ async def test_a_message_that_somebody_holds_is_not_waited_for(control: Control)
     assert await resent(control) == 1
 
 
-async def test_what_is_wrong_with_outbox_messages_is_refused(control: Control) -> None:
+async def test_what_operators_ask_wrongly_is_refused(control: Control) -> None:
     stub = control.stub
     cases = [
+        (stub.ListQueues(pb.ListQueuesRequest(page_size=-1)), "page_size"),
+        (stub.ListQueues(pb.ListQueuesRequest(page_size=1001)), "page_size"),
+        (stub.ListExecutors(pb.ListExecutorsRequest(page_size=-1)), "page_size"),
+        (stub.ListExecutors(pb.ListExecutorsRequest(page_size=2**31 - 1)), "page_size"),
         (stub.ListOutboxMessages(pb.ListOutboxMessagesRequest(state=99)), "state"),  # type: ignore[arg-type]
         (stub.ListOutboxMessages(pb.ListOutboxMessagesRequest(page_size=-1)), "page_size"),
         (stub.ListOutboxMessages(pb.ListOutboxMessagesRequest(page_size=1001)), "page_size"),
@@ -170,6 +174,10 @@ async def test_a_token_opens_no_other_list_of_operators(control: Control) -> Non
         control.stub.ListOutboxMessages(pb.ListOutboxMessagesRequest(state=pending, page_token=token)),
         control.stub.ListOutboxMessages(pb.ListOutboxMessagesRequest(page_token=token[:-2])),
         control.stub.ListOutboxMessages(pb.ListOutboxMessagesRequest(page_token="nonsense")),
+        control.stub.ListExecutors(pb.ListExecutorsRequest(page_token=token)),
+        control.stub.ListExecutors(pb.ListExecutorsRequest(page_token="a" * 5_000)),
+        control.stub.ListQueues(pb.ListQueuesRequest(page_token=token)),
+        control.stub.ListQueues(pb.ListQueuesRequest(page_token="é")),
         control.stub.ListJobs(pb.ListJobsRequest(page_token=token)),
     ):
         refusal = await refused(call)

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from shared.domain.errors import PermissionDenied
 from tests.support.remembering_control import Service, remembering_control
+from tests.support.remembering_operators import INCARNATION
 from tests.support.scripted_control import JOB
 
 
@@ -75,3 +77,52 @@ def test_all_dead_messages_are_sent_again_however_many_there_are(service: Servic
 def test_it_must_be_said_what_to_send_again(service: Service, arguments: tuple[str, ...]) -> None:
     assert service.run("outbox", "resend", *arguments).exit_code == 2
     assert service.servicer.asked == []
+
+
+def test_queues_are_a_table_for_people_and_json_for_scripts(service: Service) -> None:
+    header, row = service.run("queues").stdout.splitlines()
+    assert header.split() == [
+        *("queue", "group", "waiting", "running", "oldest", "due", "executors", "credits", "paused")
+    ]
+    assert row.split() == ["drill", "1200", "64", "1:02:05", "2", "0"]
+
+    (told,) = json.loads(service.run("queues", "--json").stdout)
+    assert told == {
+        "queue": "drill",
+        "group": "",
+        "waiting": 1200,
+        "running": 64,
+        "oldestDueAge": "3725s",
+        "startedLastMinute": None,
+        "finishedLastMinute": None,
+        "executors": 2,
+        "credits": 0,
+        "pause": None,
+    }
+
+
+def test_executors_are_a_table_for_people_and_json_for_scripts(service: Service) -> None:
+    header, row = service.run("executors").stdout.splitlines()
+    assert header.split()[:4] == ["executor", "incarnation", "runtime", "leases"]
+    assert row.split()[:5] == ["executor-1", INCARNATION, "baton/0.1.0", "python/3.11", "4"]
+    assert row.endswith("document_import, synthetic")
+
+    (told,) = json.loads(service.run("executors", "--json").stdout)
+    assert told == {
+        "executorName": "executor-1",
+        "incarnationId": INCARNATION,
+        "runtime": "baton/0.1.0 python/3.11",
+        "jobTypes": ["document_import", "synthetic"],
+        "leases": 4,
+        "credits": None,
+        "lastSeenTime": "2030-03-17T17:46:40Z",
+        "draining": None,
+    }
+
+
+def test_operators_are_told_what_they_may_not_do(service: Service) -> None:
+    service.servicer.refusal = PermissionDenied("jobs.admin")
+    for arguments in (("queues",), ("executors",), ("outbox", "list"), ("outbox", "resend", "7")):
+        result = service.run(*arguments)
+        assert result.exit_code == 6
+        assert result.stderr == "baton: the scope jobs.admin is needed (PERMISSION_DENIED)\n"
