@@ -15,6 +15,7 @@ from job_api.client import asks, operator_asks, selecting
 from job_api.client.asks import Input, JobOptions
 from job_api.client.async_calls import AsyncCalls, AsyncPace
 from job_api.client.dialling import OPTIONS, TIMEOUT
+from job_api.client.gathering import Gathering
 from job_api.client.operator_views import ExecutorView, OutboxMessageView, QueueView
 from job_api.client.results import JobResult, require_success
 from job_api.client.selecting import JobFilter
@@ -35,8 +36,27 @@ class AsyncClient:
     `timeout` for each call. A task that is cancelled while it waits ends its call at the service, not a job.
     """
 
-    def __init__(self, address: str, *, token: str | None = None, timeout: timedelta = TIMEOUT) -> None:
-        self._open(lambda: grpc.aio.insecure_channel(address, options=OPTIONS), token, timeout, AsyncPace())
+    def __init__(
+        self,
+        address: str,
+        *,
+        token: str | None = None,
+        timeout: timedelta = TIMEOUT,
+        gathering: bool = False,
+    ) -> None:
+        """Dial with the first call.
+
+        Args:
+            gathering: Creations that tasks make at the same moment share calls. One that was sent so is
+                created also if its task is cancelled meanwhile.
+        """
+        self._open(
+            lambda: grpc.aio.insecure_channel(address, options=OPTIONS),
+            token,
+            timeout,
+            AsyncPace(),
+            gathering=gathering,
+        )
 
     @classmethod
     def over(
@@ -46,16 +66,24 @@ class AsyncClient:
         token: str | None = None,
         timeout: timedelta = TIMEOUT,
         pace: AsyncPace = AsyncPace(),  # noqa: B008 - it is frozen
+        gathering: bool = False,
     ) -> AsyncClient:
         """Make a client that uses a channel of the caller's, for TLS or tests, and closes it at its end."""
         client = cls.__new__(cls)
-        client._open(lambda: channel, token, timeout, pace)
+        client._open(lambda: channel, token, timeout, pace, gathering=gathering)
         return client
 
     def _open(
-        self, dial: Callable[[], grpc.aio.Channel], token: str | None, timeout: timedelta, pace: AsyncPace
+        self,
+        dial: Callable[[], grpc.aio.Channel],
+        token: str | None,
+        timeout: timedelta,
+        pace: AsyncPace,
+        *,
+        gathering: bool,
     ) -> None:
         self._calls = AsyncCalls(dial, metadata=call_metadata(token), timeout=timeout, pace=pace)
+        self._gathering = Gathering(self._calls, within=timeout) if gathering else None
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -68,6 +96,8 @@ class AsyncClient:
     async def close(self) -> None:
         """End the connection, and every watch with it. Idempotent."""
         await self._calls.close()
+        if self._gathering is not None:
+            await self._gathering.ended()
 
     async def run(
         self,
@@ -102,7 +132,8 @@ class AsyncClient:
 
     async def create_job(self, job_type: str, input: Input, **options: Unpack[JobOptions]) -> JobView:
         """Create a job, or find the one that an earlier call with the same key created."""
-        return await self._calls.ask(asks.create_job(job_type, input, options))
+        ask = asks.create_job(job_type, input, options)
+        return await (self._gathering.create(ask) if self._gathering is not None else self._calls.ask(ask))
 
     async def upload(self, document: Path | bytes, *, media_type: str = "", file_name: str = "") -> Upload:
         """Store a document for an input to refer to; a path gives the file's name where none is given.

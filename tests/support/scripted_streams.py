@@ -24,17 +24,20 @@ class ScriptedServicer(job_control_pb2_grpc.JobControlServicer):
     """Plays one script for each stream that is opened; a further stream is refused.
 
     Attributes:
-        refusals: How creations end, each once, before one succeeds.
-        released: Set once calls of GetJob are to be answered.
-        waiting: Set once a call of GetJob waits.
+        refusals: How calls that create end, each once, before one succeeds.
+        holding: Whether calls of CreateJobs wait as those of GetJob do.
+        released: Set once calls that wait are to be answered.
+        waiting: Set once a call waits.
         left: Set once a call of GetJob or a stream is over, however it ended.
     """
 
-    def __init__(self, *scripts: Script, refusals: Sequence[Ending] = ()) -> None:
+    def __init__(self, *scripts: Script, refusals: Sequence[Ending] = (), holding: bool = False) -> None:
         self._scripts = list(scripts)
         self._refusals = list(refusals)
+        self._holding = holding
         self.asked: list[pb.WatchJobRequest] = []
         self.created: list[pb.CreateJobRequest] = []
+        self.shared: list[pb.CreateJobsRequest] = []
         self.released, self.waiting, self.left = threading.Event(), threading.Event(), threading.Event()
         self.parts: list[pb.UploadInputRequest] = []
 
@@ -51,6 +54,16 @@ class ScriptedServicer(job_control_pb2_grpc.JobControlServicer):
             self._refusals.pop(0)(context)
         return pb.CreateJobResponse(job=a_job())
 
+    def CreateJobs(self, request: Any, context: Any) -> pb.CreateJobsResponse:
+        self.shared.append(request)
+        self.waiting.set()
+        if self._holding:
+            self.released.wait(10)
+        if self._refusals:
+            self._refusals.pop(0)(context)
+        created = pb.CreateJobOutcome(created=pb.CreateJobResponse(job=a_job()))
+        return pb.CreateJobsResponse(outcomes=[created] * len(request.jobs))
+
     def UploadInput(self, request_iterator: Any, context: Any) -> pb.UploadInputResponse:
         self.parts = list(request_iterator)
         document = b"".join(part.chunk for part in self.parts)
@@ -65,8 +78,8 @@ class ScriptedServicer(job_control_pb2_grpc.JobControlServicer):
         return pb.GetJobResponse(job=a_job())
 
 
-def playing(*scripts: Script, refusals: Sequence[Ending] = ()) -> ScriptedServicer:
-    return ScriptedServicer(*scripts, refusals=refusals)  # type: ignore[abstract] # the rest is not called
+def playing(*scripts: Script, **how: Any) -> ScriptedServicer:
+    return ScriptedServicer(*scripts, **how)  # type: ignore[abstract] # what is not scripted is not called
 
 
 @contextmanager

@@ -162,8 +162,10 @@ async def test_a_watch_goes_on_over_a_restart_of_the_service_without_gap_or_repe
     assert kinds[-1] == "cancelled"
 
 
-async def test_a_thousand_creations_at_once_are_a_thousand_jobs(control: Control) -> None:
-    async with AsyncClient(control.opened.address, timeout=timedelta(seconds=60)) as client:
+@pytest.mark.parametrize("gathering", [False, True], ids=["each alone", "gathered"])
+async def test_a_thousand_creations_at_once_are_a_thousand_jobs(control: Control, gathering: bool) -> None:
+    address, within = control.opened.address, timedelta(seconds=60)
+    async with AsyncClient(address, timeout=within, gathering=gathering) as client:
         jobs = await asyncio.gather(
             *(client.create_job("synthetic", {"items": 1}, labels={"n": str(n)}) for n in range(1_000))
         )
