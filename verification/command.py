@@ -41,9 +41,35 @@ _Execution = Annotated[
 _Token = Annotated[str | None, typer.Option(envvar="BATON_TOKEN", help="The token to send to them.")]
 
 
+HELP = """Put the engine under fire and judge what became of every job; without --case, check the
+protocol first.
+
+The cases: 1 zombie, 2 busy handler, 3 Redis wiped, 4 cancel,
+5 idempotency, 6 poison, 7 rolling stop, 8 projection, 9 streamed output,
+10 everything, 11 delivery, 12 times, 13 last words.
+
+With --executor, COMMAND is started instead, and judged by what it says to
+a scripted service, whose address is in BATON_EXECUTION_ADDRESS. It must
+take jobs of the type `synthetic` on the queue `drill`. What it lacks is
+named by --without: progress (told while a handler works), pieces (streamed
+output), failures, sizes (the input orders them), deafness (handlers that
+ignore their end are killed), blocking (handlers may hold up their process),
+exits (handlers may end their process).
+
+With --target, services that run already are checked by their protocol,
+without harm: the jobs that are created are `synthetic`, carry a label of
+the run, and are cancelled where they are left. What needs leases is judged
+only where no other executor takes the jobs.
+
+It ends with 0 if all that was judged holds, 1 if something does not,
+2 if the command line is not valid, 5 if a service is out of reach,
+6 if it refuses the token, 130 after Ctrl-C.
+"""
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("verify")(verify)
+    app.command("verify", help=HELP)(verify)
 
 
 def verify(
@@ -71,29 +97,7 @@ def verify(
     record: Annotated[Path | None, typer.Option(help="A directory to keep the evidence in.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Put the engine under fire and judge what became of every job; without --case, check the protocol first.
-
-    The cases: 1 zombie, 2 busy handler, 3 Redis wiped, 4 cancel,
-    5 idempotency, 6 poison, 7 rolling stop, 8 projection, 9 streamed output,
-    10 everything, 11 delivery, 12 times, 13 last words.
-
-    With --executor, COMMAND is started instead, and judged by what it says to
-    a scripted service, whose address is in BATON_EXECUTION_ADDRESS. It must
-    take jobs of the type `synthetic` on the queue `drill`. What it lacks is
-    named by --without: progress (told while a handler works), pieces (streamed
-    output), failures, sizes (the input orders them), deafness (handlers that
-    ignore their end are killed), blocking (handlers may hold up their process),
-    exits (handlers may end their process).
-
-    With --target, services that run already are checked by their protocol,
-    without harm: the jobs that are created are `synthetic`, carry a label of
-    the run, and are cancelled where they are left. What needs leases is judged
-    only where no other executor takes the jobs.
-
-    It ends with 0 if all that was judged holds, 1 if something does not,
-    2 if the command line is not valid, 5 if a service is out of reach,
-    6 if it refuses the token, 130 after Ctrl-C.
-    """
+    """Run what is asked for, tell of it as it comes, and exit as `HELP` says."""
     from verification import report
     from verification.cases.running import run_cases
     from verification.conformance.executors.running import run_checks
@@ -119,7 +123,9 @@ def verify(
 
     with _reaching(), _directory(record) as directory:
         found = asyncio.run(run(directory))
-    typer.echo(_as_json(found, seed=seed, scale=scale) if as_json else report.summary(found))
+        told = _as_json(found, seed=seed, scale=scale)
+        (directory / "report.json").write_text(told)
+    typer.echo(told if as_json else report.summary(found))
     raise typer.Exit(0 if all(each.passed for each in found) else _EXIT_FAILED)
 
 
@@ -219,6 +225,9 @@ def _check_combination(target: str | None, execution: str | None, *, elsewhere: 
     """Leave with a line if what was asked for does not go together."""
     if target is None and execution is not None:
         raise _invalid("--execution is checked beside a JobControl, so it needs --target")
+    for address in (target, execution):
+        if address is not None and not address.rpartition(":")[2].isdecimal():
+            raise _invalid(f"{address} is no address: HOST:PORT is wanted")
     if target is not None and elsewhere:
         raise _invalid("--target is checked alone, without --case and --executor")
 

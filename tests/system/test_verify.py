@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from verification.cases.catalog import CASES
-from verification.command import verify
+from verification.command import HELP
 from verification.invariants.catalog import INVARIANTS
 from verification.stage.stack import clean_environment
 
@@ -79,7 +79,8 @@ def test_ctrl_c_stops_the_stack_whether_it_starts_or_works(tmp_path: Path, reach
     os.killpg(run.pid, signal.SIGINT)
     printed, wrong = run.communicate(timeout=LIMIT_SECONDS)
 
-    assert (run.returncode, printed, wrong) == (130, "", "")
+    assert (run.returncode, wrong) == (130, "")
+    assert len(printed.splitlines()) <= 1  # that a stack starts
     assert not (place / "stack.json").exists()  # a stack that was cut short leaves it
 
 
@@ -95,6 +96,6 @@ def test_a_stack_that_does_not_start_is_a_failure_that_says_why(tmp_path: Path) 
 
 
 def test_the_help_names_every_case() -> None:
-    told = " ".join((verify.__doc__ or "").split())
+    told = " ".join(HELP.split())
 
     assert [each for each in CASES if f"{each.number} {each.name}" not in told] == []

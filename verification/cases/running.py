@@ -43,6 +43,7 @@ async def run_cases(
     for settings, group in groupby(chosen, key=lambda each: dict(each.settings)):
         mine = list(group)
         place = directory / f"stack-{mine[0].number}"
+        terms.tell(f"starting a stack for {', '.join(f'case {each.number}' for each in mine)}")
         async with _running(place, settings) as stack:
             for turn in range(repeat):
                 for each in mine:
