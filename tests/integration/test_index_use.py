@@ -9,7 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
-from shared.storage import dispatches, events, state_statements
+from shared.storage import dispatches, events, executors, outbox_messages, queue_figures, state_statements
+from shared.storage.executors import FIRST_PLACE
 from shared.storage.transactions import Transaction, Transactions
 from tests.support.storage import STREAM, a_session, claim, claim_request, ending, new_job, opened
 
@@ -96,3 +97,36 @@ async def test_watchers_read_events_by_key(database_url: str) -> None:
         parameters = {"job_ids": job_ids, "numbers": [0] * 50, "limit": 100}
         async with transactions.begin() as transaction:
             assert "Seq Scan on job_events" not in await plan(transaction, events._AFTER, parameters)
+
+
+OPERATORS: dict[str, tuple[sa.TextClause, dict[str, Any], str]] = {
+    "dead messages": (outbox_messages._DEAD, {"after": 0, "limit": 50}, "outbox_dead"),
+    "other messages": (
+        outbox_messages._OTHERS,
+        {"after": 0, "limit": 50, "state": "delivered"},
+        "outbox_pkey",
+    ),
+    "dead messages sent again": (
+        outbox_messages._RESEND,
+        {"outbox_ids": None, "limit": 50},
+        "outbox_dead",
+    ),
+    "what waits": (queue_figures._WAITING, {}, "Index Only Scan using outbox_dispatches_pending"),
+    "what runs": (queue_figures._RUNNING, {}, "jobs_pkey"),
+    "executors by name": (
+        executors._PAGE,
+        {"executor_name": "a", "incarnation_id": FIRST_PLACE.incarnation_id, "limit": 50},
+        "executor_sessions_by_name",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", list(OPERATORS))
+async def test_operators_read_no_backlog_but_what_they_count(database_url: str, case: str) -> None:
+    statement, parameters, index = OPERATORS[case]
+    async with opened(database_url) as transactions:
+        await a_backlog(transactions)
+        async with transactions.begin() as transaction:
+            text = await plan(transaction, statement, parameters)
+    assert index in text
+    assert "Seq Scan on" not in text.replace("Seq Scan on leases", "")
