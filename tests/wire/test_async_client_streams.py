@@ -197,6 +197,16 @@ async def test_a_task_that_is_cancelled_in_a_call_ends_it_at_the_service() -> No
         await only_left(before)
 
 
+async def test_a_time_limit_of_asyncio_ends_a_call_as_it_ends_anything_else() -> None:
+    servicer = playing()
+    async with connected(servicer) as client:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await client.get(JOB_ID)
+
+        assert await happens(servicer.left)
+
+
 async def test_a_watch_that_its_caller_leaves_is_cancelled_at_the_service() -> None:
     servicer = playing(([CREATED], staying))
     async with connected(servicer) as client:
