@@ -19,8 +19,10 @@ from shared.storage.transactions import Transaction, Transactions
 
 STEPS_PER_CALL_MAX = 10
 """So a call takes about a second, and ends before its caller's patience."""
-COUNTED_PER_CALL_MAX = 50_000
-"""Jobs that one dry call counts, in one statement that takes no longer."""
+ROWS_PER_STEP_MAX = 20_000
+"""Jobs that one step looks at, some 50 ms; it changes those that fit."""
+ROWS_COUNTED_MAX = 200_000
+"""Jobs that one dry call looks at, in one statement."""
 
 Changed = TypeVar("Changed")
 
@@ -59,9 +61,9 @@ class Walk:
     of: Any
     after: Position | None
 
-    def outcome(self, count: int, last: Position | None) -> SelectedOutcome:
-        """Say how far it came; no last job means that it came to its end."""
-        return SelectedOutcome(count, opaque.seal(self.of, place(last)) if last is not None else "")
+    def outcome(self, count: int, end: Position | None) -> SelectedOutcome:
+        """Say how far it came; None is to the end."""
+        return SelectedOutcome(count, "" if end is None else opaque.seal(self.of, place(end)))
 
 
 def walk(kind: str, request: SelectedRequest, job_filter: JobFilter, selection: Selection) -> Walk:
@@ -78,9 +80,9 @@ async def count(transactions: Transactions, along: Walk) -> SelectedOutcome:
     """Count, and change nothing."""
     async with transactions.begin() as transaction:
         counted = await transaction.selections.count(
-            along.selection, after=along.after, limit=COUNTED_PER_CALL_MAX
+            along.selection, after=along.after, rows=ROWS_COUNTED_MAX
         )
-    return along.outcome(counted.jobs, counted.last)
+    return along.outcome(counted.jobs, counted.end)
 
 
 async def change_each(
@@ -100,10 +102,12 @@ async def change_each(
     done, after = 0, along.after
     for _ in range(STEPS_PER_CALL_MAX):
         async with transactions.begin() as transaction:
-            jobs = await transaction.selections.lock(along.selection, after=after, limit=jobs_per_step_max)
-            changed = await change(transaction, jobs)
+            locked = await transaction.selections.lock(
+                along.selection, after=after, rows=ROWS_PER_STEP_MAX, limit=jobs_per_step_max
+            )
+            changed = await change(transaction, locked.jobs)
         done += await tell(changed)
-        if len(jobs) < jobs_per_step_max:
-            return along.outcome(done, None)
-        after = jobs[-1].position
+        after = locked.end
+        if after is None:
+            break
     return along.outcome(done, after)

@@ -1,12 +1,13 @@
 """Many jobs at once, by a filter: which ones, how many, and the asking of leased ones to stop.
 
-Selections go from the newest job to the oldest, a bounded number at a time. So what begins meanwhile, and a
-job that was run again and fails again, is never met by a walk that is under way.
+Selections go from the newest job to the oldest. So what begins meanwhile, and a job that was run again and
+fails again, is never met by a walk that is under way. Each statement looks at a bounded number of jobs, also
+where few of them fit: a walk may find nothing for some steps, and goes on all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -39,8 +40,14 @@ select job_id from asked
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which jobs, as the database understands it."""
+    """Which jobs, as the database understands it.
 
+    Attributes:
+        range: What the filter says about owner and time, by which the jobs are looked through.
+        conditions: All that a job must fit.
+    """
+
+    range: Sequence[sa.ColumnElement[bool]]
     conditions: Sequence[sa.ColumnElement[bool]]
 
 
@@ -58,11 +65,19 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """How many were counted, and the last of them; None if they were all that there are."""
+class Counted:
+    """How many jobs of a part fit; behind `end` there are more to look at, None if not."""
 
     jobs: int
-    last: Position | None
+    end: Position | None
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """Jobs of a part that fit, newest first; behind `end` there are more to look at, None if not."""
+
+    jobs: Sequence[Selected]
+    end: Position | None
 
 
 def cancellable(job_filter: JobFilter, *, protected: Collection[JobType]) -> Selection:
@@ -72,13 +87,13 @@ def cancellable(job_filter: JobFilter, *, protected: Collection[JobType]) -> Sel
         protected: Job types whose definitions forbid it while an attempt runs.
     """
     leased = sa.exists().where(_LEASES.c.job_id == _JOBS.c.job_id)
-    return Selection(
+    return _selection(
+        job_filter,
         [
-            *conditions(job_filter),
             _JOBS.c.state.in_(sorted(TRANSITIONS[JobChange.CANCELLED].sources)),
             _JOBS.c.cancel_request_time.is_(None),
             sa.or_(_JOBS.c.job_type.not_in(sorted(protected)), ~leased),
-        ]
+        ],
     )
 
 
@@ -91,9 +106,15 @@ def retryable(job_filter: JobFilter, *, takes: Collection[tuple[JobType, int]]) 
     is_kept = sa.literal_column(reruns.kept("jobs"), sa.Boolean())
     is_run_again = sa.literal_column(reruns.run_again("jobs"), sa.Boolean())
     known = sa.tuple_(_JOBS.c.job_type, _JOBS.c.input_schema_version).in_(sorted(takes))
-    return Selection(
-        [*conditions(job_filter), _JOBS.c.state.in_(sorted(RETRYABLE_STATES)), known, is_kept, ~is_run_again]
+    in_state = _JOBS.c.state.in_(sorted(RETRYABLE_STATES))
+    return _selection(job_filter, [in_state, known, is_kept, ~is_run_again])
+
+
+def _selection(job_filter: JobFilter, more: Sequence[sa.ColumnElement[bool]]) -> Selection:
+    by_owner_and_time = JobFilter(
+        owner=job_filter.owner, created_from=job_filter.created_from, created_to=job_filter.created_to
     )
+    return Selection(conditions(by_owner_and_time), [*conditions(job_filter), *more])
 
 
 class Selections:
@@ -102,33 +123,35 @@ class Selections:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def count(self, selection: Selection, *, after: Position | None, limit: int) -> Count:
-        """Count up to `limit` jobs from behind `after` on."""
-        page = _page(selection, after, limit).subquery()
-        statement = (
-            sa.select(sa.func.count().over().label("jobs"), page.c.create_time, page.c.job_id)
-            .order_by(page.c.create_time, page.c.job_id)
-            .limit(1)
-        )
-        row = (await self._connection.execute(statement)).one_or_none()
-        if row is None:
-            return Count(0, None)
-        return Count(row.jobs, Position(row.create_time, row.job_id) if row.jobs == limit else None)
+    async def count(self, selection: Selection, *, after: Position | None, rows: int) -> Counted:
+        """Count the jobs that fit among the next `rows` behind `after`."""
+        end = await self._end(selection, after, rows)
+        statement = sa.select(sa.func.count()).where(*selection.conditions, *_between(after, end))
+        return Counted((await self._connection.execute(statement)).scalar_one(), end)
 
-    async def lock(self, selection: Selection, *, after: Position | None, limit: int) -> list[Selected]:
-        """Return up to `limit` jobs from behind `after` on, newest first, with their rows locked.
+    async def lock(self, selection: Selection, *, after: Position | None, rows: int, limit: int) -> Locked:
+        """Return up to `limit` jobs that fit among the next `rows` behind `after`, with their rows locked.
 
         One that has changed since it was selected is among them: what is done next has guards of its own.
         """
-        rows = list(await self._connection.execute(_page(selection, after, limit)))
-        job_ids = [row.job_id for row in rows]
+        end = await self._end(selection, after, rows)
+        statement = (
+            sa.select(_JOBS.c.create_time, _JOBS.c.job_id, _JOBS.c.job_type, _JOBS.c.priority)
+            .where(*selection.conditions, *_between(after, end))
+            .order_by(*_NEWEST_FIRST)
+            .limit(limit)
+        )
+        jobs = [
+            Selected(Position(row.create_time, row.job_id), row.job_type, row.priority)
+            for row in await self._connection.execute(statement)
+        ]
         await self._connection.execute(
             sa.select(_JOBS.c.job_id)
-            .where(_JOBS.c.job_id.in_(job_ids))
+            .where(_JOBS.c.job_id.in_([each.job_id for each in jobs]))
             .order_by(_JOBS.c.job_id)
             .with_for_update()
         )
-        return [Selected(Position(row.create_time, row.job_id), row.job_type, row.priority) for row in rows]
+        return Locked(jobs, jobs[-1].position if len(jobs) == limit else end)
 
     async def request_cancels(
         self, job_ids: Sequence[JobId], *, protected: Collection[JobType]
@@ -144,14 +167,30 @@ class Selections:
         parameters = {"job_ids": list(job_ids), "protected": sorted(protected)}
         return {row.job_id for row in await self._connection.execute(_REQUEST_CANCELS, parameters)}
 
-
-def _page(selection: Selection, after: Position | None, limit: int) -> sa.Select[*tuple[object, ...]]:
-    statement = sa.select(_JOBS.c.create_time, _JOBS.c.job_id, _JOBS.c.job_type, _JOBS.c.priority).where(
-        *selection.conditions
-    )
-    if after is not None:
-        place = sa.tuple_(_JOBS.c.create_time, _JOBS.c.job_id)
-        statement = statement.where(
-            place < sa.tuple_(sa.literal(after.create_time), sa.literal(after.job_id))
+    async def _end(self, selection: Selection, after: Position | None, rows: int) -> Position | None:
+        """Return the last of the next `rows` jobs behind `after`, whether they fit or not; None if fewer."""
+        statement = (
+            sa.select(_JOBS.c.create_time, _JOBS.c.job_id)
+            .where(*selection.range, *_between(after, None))
+            .order_by(*_NEWEST_FIRST)
+            .offset(rows - 1)
+            .limit(1)
         )
-    return statement.order_by(*_NEWEST_FIRST).limit(limit)
+        row = (await self._connection.execute(statement)).one_or_none()
+        return row and Position(row.create_time, row.job_id)
+
+
+def _between(after: Position | None, end: Position | None) -> Iterator[sa.ColumnElement[bool]]:
+    """Behind `after`, up to and with `end`."""
+    place = sa.tuple_(_JOBS.c.create_time, _JOBS.c.job_id)
+    if after is not None:
+        yield place < _literal(after)
+    if end is not None:
+        yield place >= _literal(end)
+
+
+def _literal(position: Position) -> sa.Tuple:
+    return sa.tuple_(
+        sa.literal(position.create_time, _JOBS.c.create_time.type),
+        sa.literal(position.job_id, _JOBS.c.job_id.type),
+    )

@@ -20,7 +20,7 @@ async def test_the_client_for_asyncio_goes_on_until_all_jobs_are_done(
     for operation in (cancel_jobs, retry_jobs):
         monkeypatch.setattr(operation, "JOBS_PER_STEP_MAX", 2)
     monkeypatch.setattr(selected_jobs, "STEPS_PER_CALL_MAX", 1)
-    monkeypatch.setattr(selected_jobs, "COUNTED_PER_CALL_MAX", 2)
+    monkeypatch.setattr(selected_jobs, "ROWS_COUNTED_MAX", 2)
     target = job_pb2.Target(type="course", id="7")
     made = [await control.create(target=target, labels={"night": "bad"}) for _ in range(5)]
 

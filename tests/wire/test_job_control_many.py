@@ -130,7 +130,7 @@ async def test_a_call_goes_in_bounded_steps_and_its_token_leads_to_the_rest(
     monkeypatch.setattr(cancel_jobs, "JOBS_PER_STEP_MAX", 3)
     monkeypatch.setattr(retry_jobs, "JOBS_PER_STEP_MAX", 3)
     monkeypatch.setattr(selected_jobs, "STEPS_PER_CALL_MAX", 2)
-    monkeypatch.setattr(selected_jobs, "COUNTED_PER_CALL_MAX", 6)
+    monkeypatch.setattr(selected_jobs, "ROWS_COUNTED_MAX", 6)
     made = [storage.new_job() for _ in range(13)]
     async with control.transactions.begin() as transaction:
         await transaction.creation.create_jobs(made)
@@ -143,6 +143,24 @@ async def test_a_call_goes_in_bounded_steps_and_its_token_leads_to_the_rest(
                 counts.append(response.count)
                 token = response.next_page_token
             assert counts == [6, 6, 1], (method, dry_run)
+
+
+async def test_a_step_looks_at_few_jobs_also_where_none_of_them_fit(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selected_jobs, "ROWS_PER_STEP_MAX", 2)
+    monkeypatch.setattr(selected_jobs, "STEPS_PER_CALL_MAX", 1)
+    monkeypatch.setattr(selected_jobs, "ROWS_COUNTED_MAX", 2)
+    for labels in ({"night": "bad"}, {}, {}, {}, {"night": "bad"}, {}, {}):
+        await control.create(labels=labels)
+    bad = pb.JobFilter(labels={"night": "bad"})
+    for dry_run in (True, False):
+        counts, token = list[int](), ""
+        while not counts or token:
+            response = await call(control, "CancelJobs", filter=bad, dry_run=dry_run, page_token=token)
+            counts.append(response.count)
+            token = response.next_page_token
+        assert counts == [0, 1, 0, 1]
 
 
 async def test_a_job_that_fails_again_meanwhile_is_not_met_again(
@@ -274,7 +292,7 @@ async def test_what_is_malformed_is_refused_by_its_field(control: Control, metho
 async def test_a_token_of_something_else_is_refused(
     control: Control, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selected_jobs, "COUNTED_PER_CALL_MAX", 1)
+    monkeypatch.setattr(selected_jobs, "ROWS_COUNTED_MAX", 1)
     for _ in range(2):
         await control.create()
     other = "RetryJobs" if method == "CancelJobs" else "CancelJobs"
