@@ -81,6 +81,7 @@ class QueueView:
 
     Attributes:
         waiting: Jobs that wait for an executor, due or not.
+        more_waiting: Whether there are more than were counted.
         running: Jobs with a lease.
         oldest_due_age: How long the oldest due job has waited; None if none is due.
         executors: Those that announce one of its job types.
@@ -90,10 +91,11 @@ class QueueView:
     queue: QueueName
     group: str
     waiting: int
+    more_waiting: bool
     running: int
     oldest_due_age: timedelta | None
     started_last_minute: int | None
-    finished_last_minute: int | None
+    finished_last_minute: int
     executors: int
     credits: int | None
     pause: PauseView | None

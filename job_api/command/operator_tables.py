@@ -34,11 +34,25 @@ def executors(views: Sequence[ExecutorView]) -> None:
 
 def queues(views: Sequence[QueueView]) -> None:
     rows = [
-        (view.queue, view.group, f"{view.waiting}", f"{view.running}", _age(view.oldest_due_age),
-         f"{view.executors}", "?" if view.credits is None else f"{view.credits}", _pause(view))
+        (view.queue, view.group, f"{view.waiting}{'+' if view.more_waiting else ''}", f"{view.running}",
+         _age(view.oldest_due_age), f"{view.finished_last_minute}", f"{view.executors}",
+         "?" if view.credits is None else f"{view.credits}", _pause(view))
         for view in views
     ]  # fmt: skip
-    table(("queue", "group", "waiting", "running", "oldest due", "executors", "credits", "paused"), rows)
+    table(
+        (
+            "queue",
+            "group",
+            "waiting",
+            "running",
+            "oldest due",
+            "per minute",
+            "executors",
+            "credits",
+            "paused",
+        ),
+        rows,
+    )
 
 
 def _error(view: OutboxMessageView) -> str:

@@ -24,6 +24,7 @@ class QueueStatus:
 
     Attributes:
         waiting: Jobs without a lease, due or not.
+        more_waiting: Whether there are more than were counted.
         running: Jobs with one.
         oldest_due_age: How long the oldest due job has waited; None if none is due.
         executors: Those that announce one of its job types and were heard of lately.
@@ -33,8 +34,10 @@ class QueueStatus:
     queue: QueueName
     group: str
     waiting: int
+    more_waiting: bool
     running: int
     oldest_due_age: timedelta | None
+    finished_last_minute: int
     executors: int
     credits: int | None
 
@@ -45,6 +48,7 @@ class _Figures:
 
     waiting: Mapping[QueueName, Sequence[WaitingStream]]
     running: Mapping[QueueName, int]
+    finished: Mapping[QueueName, int]
     executors: Mapping[QueueName, int]
 
     @property
@@ -84,6 +88,7 @@ class ListQueues:
         return _Figures(
             waiting,
             await transaction.queue_figures.running(),
+            await transaction.queue_figures.finished_last_minute(),
             await transaction.queue_figures.executors(types),
         )
 
@@ -95,8 +100,10 @@ class ListQueues:
             queue=name,
             group=known.group if known else "",
             waiting=sum(each.waiting for each in streams),
+            more_waiting=any(each.more for each in streams),
             running=figures.running.get(name, 0),
             oldest_due_age=max(ages, default=None),
+            finished_last_minute=figures.finished.get(name, 0),
             executors=figures.executors.get(name, 0),
             credits=credits,
         )

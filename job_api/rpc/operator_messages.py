@@ -71,8 +71,10 @@ def queue_message(status: QueueStatus) -> operation_pb2.QueueStatus:
         queue=status.queue,
         group=status.group,
         waiting=status.waiting,
+        more_waiting=status.more_waiting,
         running=status.running,
         oldest_due_age=None if age is None else duration(age),
+        finished_last_minute=status.finished_last_minute,
         executors=status.executors,
         credits=status.credits,
     )

@@ -14,26 +14,94 @@ from shared.storage.database import Connection
 SEEN_WITHIN = timedelta(minutes=40)
 """An executor that was not heard of for so long is gone: one that lives says hello again within 36."""
 
-# Of pending rows, as nearly all of a backlog are, only their index is read.
-_WAITING = sa.text("""
-with present as materialized (select engine_time() as now)
-select stream, sum(rows)::bigint as waiting, (select now from present) - min(oldest) as oldest_due_age
-from (
-    select stream, count(*) as rows,
-        min(available_time) filter (where available_time <= (select now from present)) as oldest
-    from outbox where event_type = 'job.dispatch' and state = 'pending' group by stream
+_SLACK = 1.5
+"""The search goes back so many minutes for events of the last one."""
+
+COUNTED_MAX = 50_000
+"""Rows that are counted of each stream and state: some 30 ms, and ten times that while they are quite new."""
+PLACES_MAX = 20_000
+"""Owners' places, one for each priority of theirs, among which a longer stream's oldest due row is found."""
+
+_PENDING = "o.event_type = 'job.dispatch' and o.state = 'pending'"
+
+# Steps from one stream to the next, and counts each one from its start. The oldest due row of one that is not
+# counted to its end is the first row of some owner's priority.
+_WAITING = sa.text(f"""
+with recursive present as materialized (select engine_time() as now),
+stream as (
+    (select o.stream from outbox o where {_PENDING} order by o.stream limit 1)
     union all
-    select stream, count(*), min(available_time) filter (where available_time <= (select now from present))
-    from outbox where event_type = 'job.dispatch' and state = 'delivered' group by stream
+    select (select o.stream from outbox o where {_PENDING} and o.stream > s.stream order by o.stream limit 1)
+    from stream s where s.stream is not null
+),
+pending as (
+    select s.stream, c.rows, c.oldest from stream s cross join lateral (
+        select count(*) as rows, min(r.available_time) as oldest from (
+            select o.available_time from outbox o where {_PENDING} and o.stream = s.stream
+            limit {COUNTED_MAX + 1}) r
+    ) c where s.stream is not null
+),
+counted as (
+    select p.stream, p.rows, case when p.rows <= {COUNTED_MAX} then p.oldest else (
+        with recursive place as (
+            (select o.owner, o.priority, o.available_time, 1 as number from outbox o
+            where {_PENDING} and o.stream = p.stream
+            order by o.owner, o.priority, o.available_time limit 1)
+            union all
+            select n.*, l.number + 1 from place l cross join lateral (
+                select o.owner, o.priority, o.available_time from outbox o
+                where {_PENDING} and o.stream = p.stream and (o.owner, o.priority) > (l.owner, l.priority)
+                order by o.owner, o.priority, o.available_time limit 1) n
+            where l.number < {PLACES_MAX}
+        )
+        select min(available_time) from place) end as oldest, p.rows > {COUNTED_MAX} as more
+    from pending p
     union all
-    select stream, count(*), min(available_time) filter (where available_time <= (select now from present))
-    from outbox where event_type = 'job.dispatch' and state = 'dead' group by stream
-) w group by stream
+    select stream, count(*), min(available_time), sum(count(*)) over () > {COUNTED_MAX} from (
+        select stream, available_time from outbox
+        where event_type = 'job.dispatch' and state = 'delivered' limit {COUNTED_MAX + 1}) r
+    group by stream
+    union all
+    select stream, count(*), min(available_time), sum(count(*)) over () > {COUNTED_MAX} from (
+        select stream, available_time from outbox
+        where event_type = 'job.dispatch' and state = 'dead' limit {COUNTED_MAX + 1}) r
+    group by stream
+)
+select stream, sum(least(rows, {COUNTED_MAX}))::bigint as waiting, bool_or(more) as more,
+    case when min(oldest) <= (select now from present) then (select now from present) - min(oldest) end
+    as oldest_due_age
+from counted group by stream
 """)
 
 _RUNNING = sa.text("""
 select (select j.queue from jobs j where j.job_id = l.job_id) as queue, count(*) as running
 from leases l group by queue
+""")
+
+# The feed has no gaps and grows with time, so the first event of the last minute is found by halving: some
+# twenty looks. Events are numbered in the order of their inserts, not of their times; they differ by no more
+# than the longest transaction lasts.
+_FINISHED = sa.text(f"""
+with recursive present as materialized (select engine_time() as now),
+search as (
+    select removed_number as low, last_number + 1 as high from event_feed
+    union all
+    select case when m.early then m.number else m.low end, case when m.early then m.high else m.number end
+    from (
+        select s.low, s.high, (s.low + s.high) / 2 as number, coalesce((
+            select o.create_time < (select now from present) - interval '1 minute' * {_SLACK}
+            from outbox o where o.feed_number = (s.low + s.high) / 2), true) as early
+        from search s where s.high - s.low > 1 offset 0
+    ) m
+),
+finished as (
+    select o.aggregate_id as job_id from outbox o
+    where o.feed_number > (select max(low) from search)
+        and o.event_type in ('job.succeeded', 'job.failed', 'job.cancelled')
+        and o.create_time > (select now from present) - interval '1 minute'
+)
+select (select j.queue from jobs j where j.job_id = f.job_id) as queue, count(*) as finished
+from finished f group by queue
 """)
 
 _EXECUTORS = sa.text("""
@@ -56,11 +124,13 @@ class WaitingStream:
 
     Attributes:
         waiting: Jobs, due or not; at least 1.
+        more: Whether there are more than were counted.
         oldest_due_age: How long the oldest due one has waited since then; None if none is due.
     """
 
     stream: StreamName
     waiting: int
+    more: bool
     oldest_due_age: timedelta | None
 
 
@@ -73,12 +143,20 @@ class QueueFigures:
     async def waiting(self) -> Sequence[WaitingStream]:
         """Return the streams for which jobs wait, in no order."""
         rows = await self._connection.execute(_WAITING)
-        return [WaitingStream(row.stream, row.waiting, row.oldest_due_age) for row in rows]
+        return [WaitingStream(row.stream, row.waiting, row.more, row.oldest_due_age) for row in rows]
 
     async def running(self) -> Mapping[QueueName, int]:
         """Return how many leases there are, of each queue that has any."""
         rows = await self._connection.execute(_RUNNING)
         return {row.queue: row.running for row in rows if row.queue is not None}
+
+    async def finished_last_minute(self) -> Mapping[QueueName, int]:
+        """Return how many jobs of each queue ended in the last minute; a queue without any is not named.
+
+        Those whose events have no place in the feed yet, as for a moment after the commit, are not counted.
+        """
+        rows = await self._connection.execute(_FINISHED)
+        return {row.queue: row.finished for row in rows if row.queue is not None}
 
     async def executors(self, queues: Mapping[JobType, QueueName]) -> Mapping[QueueName, int]:
         """Return how many executors announce a job type of each queue; a queue without any is not named.

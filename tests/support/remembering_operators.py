@@ -75,5 +75,12 @@ def an_executor() -> operation_pb2.Executor:
 
 def a_queue() -> operation_pb2.QueueStatus:
     return operation_pb2.QueueStatus(
-        queue="drill", waiting=1200, running=64, oldest_due_age=Duration(seconds=3725), executors=2, credits=0
+        queue="drill",
+        waiting=1200,
+        more_waiting=True,
+        running=64,
+        oldest_due_age=Duration(seconds=3725),
+        finished_last_minute=900,
+        executors=2,
+        credits=0,
     )

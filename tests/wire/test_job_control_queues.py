@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
 import sqlalchemy as sa
 
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
-from shared.domain.identity import IncarnationId, JobType, QueueName, SessionId, StreamName
+from shared.domain.identity import IncarnationId, JobType, Owner, QueueName, SessionId, StreamName
+from shared.domain.jobs import JobState
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import operation_pb2
 from shared.runtime.ids import new_id
+from shared.storage import queue_figures
 from shared.streams.connection import open_redis
 from shared.streams.lease_streams import LeaseStreams
 from tests.support import storage
@@ -148,8 +153,37 @@ async def test_a_queue_tells_what_waits_what_runs_and_how_long_the_oldest_has_be
     assert (status.waiting, status.running) == (4, 2)
     assert timedelta(minutes=7) <= status.oldest_due_age.ToTimedelta() < timedelta(minutes=8)
     assert not status.HasField("started_last_minute")
-    assert not status.HasField("finished_last_minute")
     assert not status.HasField("pause")
+
+
+async def test_jobs_are_counted_that_finished_in_the_last_minute(control: Control) -> None:
+    for state in (JobState.FAILED, JobState.SUCCEEDED, JobState.CANCELLED, JobState.FAILED):
+        await storage.job_in(control.transactions, state)
+    await numbered(control, 4)
+    old = """update outbox set create_time = engine_time() - interval '2 minutes'
+        where event_type in ('job.failed', 'job.succeeded') and feed_number < 4"""
+    await changed(control, old)
+    for _ in range(40):
+        await storage.job_in(control.transactions, JobState.SUCCEEDED)
+    await numbered(control, 44)
+    assert (await queue(control)).finished_last_minute == 42
+
+    await changed(control, "update outbox set create_time = engine_time() - interval '61 seconds'")
+    assert (await queue(control)).finished_last_minute == 0
+    await changed(control, "update outbox set create_time = engine_time() - interval '1 day'")
+    await storage.job_in(control.transactions, JobState.FAILED)
+    await numbered(control, 45)
+    assert (await queue(control)).finished_last_minute == 1
+
+
+async def numbered(control: Control, count: int) -> None:
+    """Wait until so many events have their place in the feed, which the service sees to by itself."""
+    async with asyncio.timeout(20):
+        while True:
+            async with control.transactions.begin() as transaction:
+                if (await transaction.event_feed.after(0, limit=0)).last == count:
+                    return
+            await asyncio.sleep(0.05)
 
 
 async def test_executors_are_counted_for_each_queue_whose_types_they_announce(control: Control) -> None:
@@ -192,3 +226,34 @@ async def test_while_redis_is_away_queues_are_told_without_credits(
         await way.cut()
         status = await queue(control)
     assert (status.waiting, status.HasField("credits")) == (1, False)
+
+
+async def test_a_long_stream_is_counted_to_a_limit_and_its_oldest_job_found_all_the_same(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = str(queue_figures._WAITING)
+    for limit, small in ((queue_figures.COUNTED_MAX, 5), (queue_figures.COUNTED_MAX + 1, 6)):
+        text = re.sub(rf"\b{limit}\b", str(small), text)
+    monkeypatch.setattr(queue_figures, "_WAITING", sa.text(text.replace("::", r"\:\:")))
+    jobs = [
+        await storage.a_job(
+            control.transactions, owner=Owner(f"owner-{number % 3}"), priority=40 + number % 2
+        )
+        for number in range(12)
+    ]
+    await changed(
+        control,
+        "update outbox set state = 'pending', available_time = engine_time() + interval '1 day'",
+    )
+    status = await queue(control)
+    assert (status.waiting, status.more_waiting, status.HasField("oldest_due_age")) == (5, True, False)
+    due = sa.text("""
+        update outbox set available_time = engine_time() - interval '3 hours' where aggregate_id = :job_id""")
+    for job_id in jobs:
+        async with control.transactions.begin() as transaction:
+            await transaction.connection.execute(due, {"job_id": job_id})
+            (stream,) = await transaction.queue_figures.waiting()
+            assert stream.oldest_due_age is not None
+            assert timedelta(hours=3) <= stream.oldest_due_age < timedelta(hours=4)
+            undone = sa.text("update outbox set available_time = engine_time() + interval '1 day'")
+            await transaction.connection.execute(undone)

@@ -82,19 +82,32 @@ def test_it_must_be_said_what_to_send_again(service: Service, arguments: tuple[s
 def test_queues_are_a_table_for_people_and_json_for_scripts(service: Service) -> None:
     header, row = service.run("queues").stdout.splitlines()
     assert header.split() == [
-        *("queue", "group", "waiting", "running", "oldest", "due", "executors", "credits", "paused")
+        *(
+            "queue",
+            "group",
+            "waiting",
+            "running",
+            "oldest",
+            "due",
+            "per",
+            "minute",
+            "executors",
+            "credits",
+            "paused",
+        )
     ]
-    assert row.split() == ["drill", "1200", "64", "1:02:05", "2", "0"]
+    assert row.split() == ["drill", "1200+", "64", "1:02:05", "900", "2", "0"]
 
     (told,) = json.loads(service.run("queues", "--json").stdout)
     assert told == {
         "queue": "drill",
         "group": "",
         "waiting": 1200,
+        "moreWaiting": True,
         "running": 64,
         "oldestDueAge": "3725s",
         "startedLastMinute": None,
-        "finishedLastMinute": None,
+        "finishedLastMinute": 900,
         "executors": 2,
         "credits": 0,
         "pause": None,

@@ -157,18 +157,23 @@ class QueueStatus(_message.Message):
     EXECUTORS_FIELD_NUMBER: _builtins.int
     CREDITS_FIELD_NUMBER: _builtins.int
     PAUSE_FIELD_NUMBER: _builtins.int
+    MORE_WAITING_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
     """Output only. The queue's name."""
     group: _builtins.str
     """Output only. The group that it belongs to; empty if none."""
     waiting: _builtins.int
-    """Output only. Jobs that wait for an executor, due or not, those with a dead dispatch included."""
+    """Output only. Jobs that wait for an executor, due or not, those with a dead dispatch included. At most 50,000 are
+    counted of each lease stream, that is for each job type with its schema versions and each priority band.
+    """
     running: _builtins.int
     """Output only. Jobs with a lease."""
     started_last_minute: _builtins.int
     """Output only. Attempts started in the last minute. Unset in this version: nothing keeps count of them."""
     finished_last_minute: _builtins.int
-    """Output only. Jobs finished in the last minute. Unset in this version: nothing keeps count of them."""
+    """Output only. Jobs finished in the last minute, without those of about the last second, whose events have no place
+    in the feed yet.
+    """
     executors: _builtins.int
     """Output only. Executors that announce a job type of the queue, and said hello or sent a heartbeat for a lease
     in the last 40 minutes. One that lives says hello again within 36; one that says goodbye is not counted any
@@ -179,9 +184,13 @@ class QueueStatus(_message.Message):
     stream of the queue that could take the most, so what is told is never too much. A service also tells what was
     claimed in the last tenth of a second. Unset if none tells, or Redis is away.
     """
+    more_waiting: _builtins.bool
+    """Output only. True if more jobs wait than were counted."""
     @_builtins.property
     def oldest_due_age(self) -> _duration_pb2.Duration:
-        """Output only. How long the oldest due job has waited since it was due; unset if none is due."""
+        """Output only. How long the oldest due job has waited since it was due; unset if none is due. In a lease stream with
+        more than 50,000 jobs it is looked for among the first 20,000 owners by name, fewer if they use many priorities.
+        """
 
     @_builtins.property
     def pause(self) -> Global___Pause:
@@ -196,25 +205,22 @@ class QueueStatus(_message.Message):
         running: _builtins.int = ...,
         oldest_due_age: _duration_pb2.Duration | None = ...,
         started_last_minute: _builtins.int | None = ...,
-        finished_last_minute: _builtins.int | None = ...,
+        finished_last_minute: _builtins.int = ...,
         executors: _builtins.int = ...,
         credits: _builtins.int | None = ...,
         pause: Global___Pause | None = ...,
+        more_waiting: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_credits", b"_credits", "_finished_last_minute", b"_finished_last_minute", "_started_last_minute", b"_started_last_minute", "credits", b"credits", "finished_last_minute", b"finished_last_minute", "oldest_due_age", b"oldest_due_age", "pause", b"pause", "started_last_minute", b"started_last_minute"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_credits", b"_credits", "_started_last_minute", b"_started_last_minute", "credits", b"credits", "oldest_due_age", b"oldest_due_age", "pause", b"pause", "started_last_minute", b"started_last_minute"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_credits", b"_credits", "_finished_last_minute", b"_finished_last_minute", "_started_last_minute", b"_started_last_minute", "credits", b"credits", "executors", b"executors", "finished_last_minute", b"finished_last_minute", "group", b"group", "oldest_due_age", b"oldest_due_age", "pause", b"pause", "queue", b"queue", "running", b"running", "started_last_minute", b"started_last_minute", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_credits", b"_credits", "_started_last_minute", b"_started_last_minute", "credits", b"credits", "executors", b"executors", "finished_last_minute", b"finished_last_minute", "group", b"group", "more_waiting", b"more_waiting", "oldest_due_age", b"oldest_due_age", "pause", b"pause", "queue", b"queue", "running", b"running", "started_last_minute", b"started_last_minute", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__credits: _TypeAlias = _typing.Literal["credits"]  # noqa: Y015
     _WhichOneofArgType__credits: _TypeAlias = _typing.Literal["_credits", b"_credits"]  # noqa: Y015
-    _WhichOneofReturnType__finished_last_minute: _TypeAlias = _typing.Literal["finished_last_minute"]  # noqa: Y015
-    _WhichOneofArgType__finished_last_minute: _TypeAlias = _typing.Literal["_finished_last_minute", b"_finished_last_minute"]  # noqa: Y015
     _WhichOneofReturnType__started_last_minute: _TypeAlias = _typing.Literal["started_last_minute"]  # noqa: Y015
     _WhichOneofArgType__started_last_minute: _TypeAlias = _typing.Literal["_started_last_minute", b"_started_last_minute"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__credits) -> _WhichOneofReturnType__credits | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__finished_last_minute) -> _WhichOneofReturnType__finished_last_minute | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__started_last_minute) -> _WhichOneofReturnType__started_last_minute | None: ...
 
