@@ -30,7 +30,7 @@ _SECOND_CLAIM_SECONDS = 0.3
 _DUE_SECONDS = 1.5
 """Long enough to create jobs and to get hold of the outbox before they are due."""
 
-_UNCLAIMED_SECONDS = 25.0
+_UNCLAIMED_SECONDS = 45.0
 """Only after this is a lost entry looked for. It is far longer than what a crash alone may cost."""
 _STARTED_SECONDS = 12.0
 """A crash of the dispatcher frees its rows at once."""
