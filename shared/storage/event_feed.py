@@ -51,11 +51,14 @@ order by e.feed_number
 
 
 _AFTER = _read(f"select {_COLUMNS} from outbox where feed_number > :number")
+# Not `event_type = wanted.name`: of a rare type, the planner would then go through all events by number.
 _AFTER_OF_TYPES = _read(f"""
 select each.* from unnest(cast(:event_types as text[])) as wanted(name)
 cross join lateral (
-    select {_COLUMNS} from outbox o where o.event_type = wanted.name and o.feed_number > :number
-    order by o.feed_number limit :limit) each
+    select {_COLUMNS} from outbox o
+    where (o.event_type, o.feed_number) > (wanted.name, :number) and o.event_type <= wanted.name
+        and o.feed_number is not null
+    order by o.event_type, o.feed_number limit :limit) each
 """)
 
 _REMOVE = sa.text("""
