@@ -7,7 +7,6 @@ from uuid import UUID, uuid4
 
 import grpc
 import pytest
-import sqlalchemy as sa
 
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
 from shared.domain.identity import JobId, JobType, Owner
@@ -16,6 +15,7 @@ from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 from tests.support import storage
 from tests.support.control_service import NO_JOB, Control, bearing, refused
+from tests.support.selected_jobs import rows
 
 KEY = "once-more-0001"
 ENDS = {
@@ -44,11 +44,6 @@ async def refusal_of(control: Control, job_id: object, **fields: Any) -> str:
 async def end(control: Control, job_id: str, state: JobState) -> None:
     lease = await storage.a_lease(control.transactions, job_id=JobId(UUID(job_id)))
     await storage.end_attempt(control.transactions, lease.ref, ENDS[state])
-
-
-async def rows(control: Control, query: str, **parameters: Any) -> list[Any]:
-    async with control.transactions.begin() as transaction:
-        return list(await transaction.connection.execute(sa.text(query), parameters))
 
 
 async def everything_of(control: Control, job_id: object) -> list[Any]:
