@@ -46,6 +46,7 @@ async def test_a_job_of_another_owner_does_not_exist(guarded_control: Control) -
             control.stub.ListAttempts(pb.ListAttemptsRequest(job_id=asked), metadata=bob),
             control.stub.ListArtifacts(pb.ListArtifactsRequest(job_id=asked), metadata=bob),
             control.stub.CancelJob(pb.CancelJobRequest(job_id=asked), metadata=bob),
+            control.stub.RetryJob(pb.RetryJobRequest(job_id=asked), metadata=bob),
             control.stub.WatchJob(pb.WatchJobRequest(job_id=asked), metadata=bob),
         ]
         for call in calls:
@@ -83,7 +84,7 @@ async def test_every_method_refuses_a_caller_without_its_scope(guarded_control: 
 
 async def test_methods_of_later_versions_are_unimplemented(control: Control) -> None:
     for call in (
-        control.stub.RetryJob(pb.RetryJobRequest(job_id=NO_JOB)),
+        control.stub.GetBatch(pb.GetBatchRequest(batch_id=NO_JOB)),
         control.stub.CreateBatch(pb.CreateBatchRequest()),
         control.stub.WatchBatch(pb.WatchBatchRequest(batch_id=NO_JOB)),
     ):
