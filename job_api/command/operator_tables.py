@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -14,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def outbox_messages(views: Sequence[OutboxMessageView]) -> None:
-    """Print what each message is about, and what became of it."""
+    """Print what each message is about, and what became of it; its payload is in its JSON form."""
     rows = [
         (f"{view.outbox_id}", view.event_type, f"{view.aggregate_id}", f"{view.state}", f"{view.tries}",
-         moment(view.delivered_time or view.available_time), _error(view), json.dumps(view.payload))
+         moment(view.delivered_time or view.available_time), _error(view))
         for view in views
     ]  # fmt: skip
-    table(("number", "event", "job", "state", "tries", "time", "error", "payload"), rows)
+    table(("number", "event", "job", "state", "tries", "time", "error"), rows)
 
 
 def executors(views: Sequence[ExecutorView]) -> None:
@@ -36,7 +35,7 @@ def queues(views: Sequence[QueueView]) -> None:
     rows = [
         (view.queue, view.group, f"{view.waiting}{'+' if view.more_waiting else ''}", f"{view.running}",
          _age(view.oldest_due_age), f"{view.finished_last_minute}", f"{view.executors}",
-         "?" if view.credits is None else f"{view.credits}", _pause(view))
+         "" if view.credits is None else f"{view.credits}", _pause(view))
         for view in views
     ]  # fmt: skip
     table(

@@ -23,10 +23,9 @@ def test_dead_messages_are_shown_with_their_numbers_and_errors(service: Service)
     result = service.run("outbox", "list", "--limit", "2")
 
     header, row, _ = result.stdout.splitlines()
-    assert header.split() == ["number", "event", "job", "state", "tries", "time", "error", "payload"]
+    assert header.split() == ["number", "event", "job", "state", "tries", "time", "error"]
     assert row.split()[:5] == ["7", "job.dispatch", JOB, "dead", "3"]
     assert "WRONGTYPE: a key holds something else" in row
-    assert '{"queue": "drill"}' in row
     assert "there are more messages than these 2" in result.stderr
     assert service.servicer.asked[0].page_size == 3
 

@@ -188,8 +188,9 @@ class QueueStatus(_message.Message):
     """Output only. True if more jobs wait than were counted."""
     @_builtins.property
     def oldest_due_age(self) -> _duration_pb2.Duration:
-        """Output only. How long the oldest due job has waited since it was due; unset if none is due. In a lease stream with
-        more than 50,000 jobs it is looked for among the first 20,000 owners by name, fewer if they use many priorities.
+        """Output only. How long the oldest due job has waited since it was due; unset if none is due. A delivery that failed,
+        or a claim that was refused, makes a job due anew, seconds later. In a lease stream with more than
+        50,000 jobs it is looked for among the first 20,000 owners by name, fewer if they use many priorities.
         """
 
     @_builtins.property
