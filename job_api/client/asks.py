@@ -16,7 +16,8 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from job_api.client import convert
-from job_api.client.views import ArtifactView, AttemptView, DefinitionView, JobView
+from job_api.client.views import ArtifactView, AttemptView, DefinitionView, JobView, Update
+from job_api.client.watching import Stream
 from shared.domain.identity import JobId
 from shared.domain.jobs import JobState, Target
 from shared.gen.baton.v1 import job_control_pb2 as pb
@@ -164,8 +165,13 @@ def list_definitions() -> Listing[DefinitionView]:
     return page
 
 
-def watch_job(job_id: JobId, *, after: int, cursor: str) -> pb.WatchJobRequest:
-    return pb.WatchJobRequest(job_id=str(job_id), after_event_number=after, cursor=cursor)
+def watch_job(job_id: JobId, *, after: int, cursor: str) -> Stream[Update]:
+    first = pb.WatchJobRequest(job_id=str(job_id), after_event_number=after, cursor=cursor)
+
+    def behind(cursor: str) -> pb.WatchJobRequest:
+        return pb.WatchJobRequest(job_id=str(job_id), cursor=cursor)
+
+    return Stream("WatchJob", first, behind, convert.update)
 
 
 def _page(response: Any, messages: Sequence[Any], view: Callable[[Any], View]) -> Page[View]:

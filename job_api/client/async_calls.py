@@ -18,8 +18,8 @@ from job_api.client.asks import Ask, Listing
 from job_api.client.failures import CallFailed
 from job_api.client.tries import Tries, closed
 from job_api.client.uploads import UPLOAD_TIMEOUT, Document
-from job_api.client.views import Update, Upload
-from job_api.client.watching import Watch
+from job_api.client.views import Upload
+from job_api.client.watching import Stream, Watch
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2_grpc
 
@@ -90,23 +90,24 @@ class AsyncCalls:
         )
 
     async def watch(
-        self, request: pb.WatchJobRequest, within: timedelta | None
-    ) -> AsyncGenerator[Update, None]:
-        """Yield updates until the service says that the terminal one was sent."""
-        watch = Watch(request, within, now=self._pace.monotonic())
+        self, stream: Stream[View], within: timedelta | None = None
+    ) -> AsyncGenerator[View, None]:
+        """Yield what a stream tells until the service says that all was sent."""
+        watch = Watch(stream, within, now=self._pace.monotonic())
         while not watch.finished:
             error: grpc.RpcError | None = None
             seconds = watch.stream_seconds(self._pace.monotonic())
-            stream = self._opened().WatchJob(watch.request, timeout=seconds, metadata=self._metadata)
+            method = getattr(self._opened(), watch.method)
+            call = method(watch.request, timeout=seconds, metadata=self._metadata)
             try:
                 with self._told_as_errors():
-                    async for message in stream:
+                    async for message in call:
                         if (update := watch.take(message)) is not None:
                             yield update
             except grpc.RpcError as broken:
                 error = broken
             finally:
-                stream.cancel()
+                call.cancel()
             if not watch.finished:
                 now, uniform = self._pace.monotonic(), self._pace.uniform()
                 await self._pace.sleep(

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 import grpc
 
-from job_api.client import asks, operator_asks, selecting
+from job_api.client import asks, feed_asks, operator_asks, selecting
 from job_api.client.asks import Input, JobOptions
 from job_api.client.async_calls import AsyncCalls, AsyncPace
 from job_api.client.dialling import OPTIONS, TIMEOUT
@@ -20,7 +20,15 @@ from job_api.client.operator_views import ExecutorView, OutboxMessageView, Queue
 from job_api.client.results import JobResult, require_success
 from job_api.client.selecting import JobFilter
 from job_api.client.uploads import Document
-from job_api.client.views import ArtifactView, AttemptView, DefinitionView, JobView, Update, Upload
+from job_api.client.views import (
+    ArtifactView,
+    AttemptView,
+    DefinitionView,
+    FeedEventView,
+    JobView,
+    Update,
+    Upload,
+)
 from job_api.client.watching import TimeOver
 from shared.domain.events import OutboxState
 from shared.domain.identity import JobId
@@ -212,6 +220,20 @@ class AsyncClient:
     def definitions(self) -> AsyncIterator[DefinitionView]:
         """Yield the job types that can be asked for, by name."""
         return self._calls.each(asks.list_definitions())
+
+    def events(self, *, cursor: str = "", event_types: Collection[str] = ()) -> AsyncIterator[FeedEventView]:
+        """Yield events for other services, oldest first, up to the newest; all types if none is named.
+
+        Args:
+            cursor: Start after this event; without one, with the oldest that is kept.
+        """
+        return self._calls.each(feed_asks.list_events(cursor=cursor, event_types=event_types))
+
+    def watch_events(
+        self, *, cursor: str = "", event_types: Collection[str] = ()
+    ) -> AsyncGenerator[FeedEventView, None]:
+        """Yield events as `events` does, and then those that come; resumes by itself when a stream breaks."""
+        return self._calls.watch(feed_asks.watch_events(cursor=cursor, event_types=event_types))
 
     def executors(self) -> AsyncIterator[ExecutorView]:
         """Yield executors by name, those that are connected and those that were lost lately."""

@@ -15,9 +15,8 @@ from job_api.client import convert
 from job_api.client.asks import Ask, Listing
 from job_api.client.tries import Tries, closed
 from job_api.client.uploads import UPLOAD_TIMEOUT, Document
-from job_api.client.views import Update, Upload
-from job_api.client.watching import Watch
-from shared.gen.baton.v1 import job_control_pb2 as pb
+from job_api.client.views import Upload
+from job_api.client.watching import Stream, Watch
 from shared.gen.baton.v1 import job_control_pb2_grpc
 
 Answer = TypeVar("Answer")
@@ -71,22 +70,23 @@ class Calls:
     def upload(self, document: Document) -> Upload:
         return convert.upload(self._repeated(document.parts, self._stub.UploadInput, UPLOAD_TIMEOUT))
 
-    def watch(self, request: pb.WatchJobRequest, within: timedelta | None) -> Iterator[Update]:
-        """Yield updates until the service says that the terminal one was sent."""
-        watch = Watch(request, within, now=self._pace.monotonic())
+    def watch(self, stream: Stream[View], within: timedelta | None = None) -> Iterator[View]:
+        """Yield what a stream tells until the service says that all was sent."""
+        watch = Watch(stream, within, now=self._pace.monotonic())
         while not watch.finished:
             self._require_open()
             error: grpc.RpcError | None = None
             seconds = watch.stream_seconds(self._pace.monotonic())
-            stream = self._stub.WatchJob(watch.request, timeout=seconds, metadata=self._metadata)
+            method = getattr(self._stub, watch.method)
+            call = method(watch.request, timeout=seconds, metadata=self._metadata)
             try:
-                for message in stream:
+                for message in call:
                     if (update := watch.take(message)) is not None:
                         yield update
             except grpc.RpcError as broken:
                 error = broken
             finally:
-                stream.cancel()
+                call.cancel()
             if not watch.finished:
                 now, uniform = self._pace.monotonic(), self._pace.uniform()
                 self._pace.sleep(watch.wait_after(error, now=now, uniform=uniform, is_closed=self._closed))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from job_api.client.json_form import as_json
 from shared.domain.attempts import AttemptOutcome
@@ -116,6 +117,30 @@ class DefinitionView:
     input_schema: Any
     output_schema_version: int
     output_schema: Any
+
+    def to_json(self) -> dict[str, Any]:
+        return as_json(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedEventView:
+    """An event for other services.
+
+    Attributes:
+        aggregate_id: Of the job or batch that it is about.
+        dedupe_key: Unique for the event.
+        payload: A JSON value.
+        event_time: By the database's clock, in UTC.
+        cursor: Go on after this event with it, in a list or a watch.
+    """
+
+    event_type: str
+    aggregate_type: str
+    aggregate_id: UUID
+    dedupe_key: str
+    payload: Any
+    event_time: datetime
+    cursor: str
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self)

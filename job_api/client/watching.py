@@ -1,4 +1,4 @@
-"""Where the watch of a job stands, over as many streams as it takes; without I/O, for both clients.
+"""Where a watch stands, over as many streams as it takes; without I/O, for both clients.
 
 A stream that ends without a last word has broken, and so has one that the peer reset. The next one starts
 after the last cursor that came, so a caller gets every event and piece once and in order, whatever happens
@@ -8,15 +8,19 @@ to connections and replicas.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any, Generic, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
-from job_api.client import convert
 from job_api.client.failures import CallFailed, failure_of
 from job_api.client.tries import closed, pause
-from job_api.client.views import Update
 from shared.gen.baton.v1 import job_control_pb2 as pb
+
+View = TypeVar("View")
 
 PATIENCE = timedelta(seconds=60)
 """How long a watch tries to go on without getting a message: longer than a restart or a failover."""
@@ -38,19 +42,38 @@ class TimeOver(CallFailed):
         super().__init__("DEADLINE_EXCEEDED", "the job had not ended in time; it goes on")
 
 
-class Watch:
-    """The watch of one job, up to its terminal event; to be used once.
+@dataclass(frozen=True, slots=True)
+class Stream(Generic[View]):
+    """A stream that can be asked for again.
 
-    Whoever does the I/O opens a stream with `request` for `stream_seconds`, hands each message to `take`,
-    and asks `wait_after` when the stream has ended before `finished`.
+    Attributes:
+        method: Its name in the contract.
+        request: For the first time.
+        behind: Makes the request for what comes behind a cursor.
+        read: Makes a view of a message; None of one that only keeps the stream alive, or ends it.
+    """
+
+    method: str
+    request: Message
+    behind: Callable[[str], Message]
+    read: Callable[[Any], View | None]
+
+
+class Watch(Generic[View]):
+    """A watch up to its last word, if there is ever one; to be used once.
+
+    Whoever does the I/O calls `method` with `request` for `stream_seconds`, hands each message to `take`, and
+    asks `wait_after` when the stream has ended before `finished`.
 
     Attributes:
         request: For the next stream.
-        finished: The service has said that the terminal event was sent.
+        finished: The service has said that all was sent.
     """
 
-    def __init__(self, request: pb.WatchJobRequest, within: timedelta | None, *, now: float) -> None:
-        self.request = request
+    def __init__(self, stream: Stream[View], within: timedelta | None, *, now: float) -> None:
+        self.method = stream.method
+        self.request = stream.request
+        self._stream = stream
         self.finished = False
         self._deadline = math.inf if within is None else now + within.total_seconds()
         self._failures = 0
@@ -60,15 +83,15 @@ class Watch:
         """Return how long the next stream may last."""
         return min(STREAM_SECONDS_MAX, self._deadline - now)
 
-    def take(self, message: pb.WatchJobResponse) -> Update | None:
+    def take(self, message: Any) -> View | None:
         """Note a message; return what the caller should know of it, if anything."""
         if message.cursor:
-            self.request = pb.WatchJobRequest(job_id=self.request.job_id, cursor=message.cursor)
+            self.request = self._stream.behind(message.cursor)
         if message.HasField("ended"):
             self.finished = message.ended.reason == pb.WATCH_END_REASON_FINISHED
         else:
             self._failures, self._broken_since = 0, None
-        return convert.update(message)
+        return self._stream.read(message)
 
     def wait_after(
         self, error: grpc.RpcError | None, *, now: float, uniform: float, is_closed: bool
@@ -105,4 +128,4 @@ def _is_broken(error: grpc.RpcError) -> bool:
 def _given_up(error: grpc.RpcError | None) -> Exception:
     if error is not None:
         return failure_of(error)
-    return CallFailed("UNAVAILABLE", "the service keeps ending the watch before the job's end")
+    return CallFailed("UNAVAILABLE", "the service keeps ending the watch before its end")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID
 
 import grpc
 import pytest
 from grpc.aio import AioRpcError, Metadata
 
-from job_api.client import CallFailed, TimeOver
+from job_api.client import CallFailed, JobId, TimeOver, Update, asks
 from job_api.client.tries import Tries
 from job_api.client.watching import STREAM_SECONDS_MAX, Watch
 from shared.gen.baton.v1 import job_control_pb2 as pb
@@ -21,11 +22,11 @@ def broken(code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE) -> AioRpcError:
     return AioRpcError(code, Metadata(), Metadata(), details="said")
 
 
-def a_watch(*, within: timedelta | None = None) -> Watch:
-    return Watch(pb.WatchJobRequest(job_id=JOB), within, now=100.0)
+def a_watch(*, within: timedelta | None = None) -> Watch[Update]:
+    return Watch(asks.watch_job(JobId(UUID(JOB)), after=0, cursor=""), within, now=100.0)
 
 
-def wait_after(watch: Watch, now: float, error: grpc.RpcError | None = None) -> float:
+def wait_after(watch: Watch[Update], now: float, error: grpc.RpcError | None = None) -> float:
     return watch.wait_after(error, now=now, uniform=0.5, is_closed=False)
 
 
