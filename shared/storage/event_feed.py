@@ -7,6 +7,9 @@ was seen nothing is ever inserted, and the numbers have no gaps.
 
 An event of a job or batch is inserted under a lock on it, so of two the earlier has the lower outbox id, and
 is visible to whoever sees the later one: numbering in the order of ids keeps the order of each.
+
+Who numbers locks the feed's row and then rows without a number; who removes locks rows with one and then the
+feed's row. So neither waits for what the other is about to lock.
 """
 
 from __future__ import annotations
