@@ -19,7 +19,7 @@ FAULTS = (
     Fault("claim_read_then_write", ("one start", "legal changes"), case=11, parts=("entries twice",)),
     Fault("recorded_before_delivered", ("found again",), case=11, parts=("dispatcher killed",)),
     Fault("no_second_dispatch", ("nothing lost", "found again"), case=11, parts=("entries lost",)),
-    Fault("cleanup_in_finally_only", ("nothing lost",), case=1, parts=("late result is refused",)),
+    Fault("cleanup_in_finally_only", ("nothing lost",), case=1, parts=("both ends die",)),
     Fault("cancel_not_checked", ("cancelled for good",), case=4, parts=("results as they are reported",)),
     Fault("stale_heartbeats_count", (SPEAKS,), case=1, parts=(SPEAKS,)),
     Fault("own_silence_counts", (HANGS,), case=12, parts=(HANGS,)),

@@ -32,6 +32,20 @@ async def twins_are_told_apart(stage: Stage) -> None:
     await _wake_while_another_works(stage, ends="finished", name="twin")
 
 
+async def both_ends_die(stage: Stage) -> None:
+    """An executor that dies together with its service leaves nobody to tell of it, and is missed."""
+    a = await stage.executors.start("a")
+    job = await stage.control.create(stage.work(duration_seconds=_ATTEMPT_SECONDS))
+    await stage.until_accepted(job.job_id)
+    await stage.until_begun(job.job_id)
+    worker = stage.kill("worker")
+    a.kill()
+    await stage.restarted(worker)
+    await stage.executors.start("b")
+    await stage.control.until_ended(job.job_id, seconds=TAKE_OVER_SECONDS)
+    await require_won(stage, job.job_id)
+
+
 async def _wake_while_another_works(stage: Stage, *, ends: str, name: str = "", **order: Any) -> None:
     """Pause A, have B run the next attempt, and wake A so that it reports first.
 
@@ -99,6 +113,7 @@ CASE = Case(
         late_result_is_refused,
         late_failure_is_refused,
         twins_are_told_apart,
+        both_ends_die,
         stale_token.stores_nothing,
         stale_token.of_ones_own_is_refused,
         stale_token.speaks_for_nobody_else,
