@@ -11,6 +11,7 @@ import grpc
 import pytest
 import sqlalchemy as sa
 
+from job_api.operations import resend_outbox_messages
 from shared.domain.identity import JobId
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import operation_pb2
@@ -123,6 +124,16 @@ async def test_a_dead_dispatch_that_is_sent_again_is_delivered(control: Control)
 async def _delivered(control: Control, ids: Sequence[int]) -> bool:
     rows = await told(control, "select outbox_id from outbox where state = 'delivered' order by outbox_id")
     return [row.outbox_id for row in rows] == list(ids)
+
+
+async def test_a_call_sends_the_oldest_messages_again_and_no_more_than_its_limit(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resend_outbox_messages, "RESENT_PER_CALL_MAX", 2)
+    dead = [await a_dead_dispatch(control) for _ in range(3)]
+    assert await resent(control) == 2
+    assert [each.outbox_id for each in await listed(control)] == [dead[2][1]]
+    assert await resent(control) == 1
 
 
 async def test_a_message_that_is_sent_again_has_all_its_tries_and_keeps_its_place(control: Control) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
+from job_api.client import AsyncClient, Client, OutboxState
 from shared.domain.errors import PermissionDenied
 from tests.support.remembering_control import Service, remembering_control
 from tests.support.remembering_operators import INCARNATION
@@ -138,3 +140,23 @@ def test_operators_are_told_what_they_may_not_do(service: Service) -> None:
         result = service.run(*arguments)
         assert result.exit_code == 6
         assert result.stderr == "baton: the scope jobs.admin is needed (PERMISSION_DENIED)\n"
+
+
+def test_the_client_sends_nothing_again_that_nobody_named(service: Service) -> None:
+    with Client(service.address) as client, pytest.raises(ValueError, match="None is for all"):
+        client.resend_outbox_messages([])
+    assert service.servicer.asked == []
+
+
+async def test_the_client_for_asyncio_tells_operators_the_same(service: Service) -> None:
+    with Client(service.address) as blocking:
+        queues, executors = list(blocking.queues()), list(blocking.executors())
+        message = next(blocking.outbox_messages(page_size=2))
+    async with AsyncClient(service.address) as client:
+        assert [each async for each in client.queues()] == queues
+        assert [each async for each in client.executors()] == executors
+        assert await anext(client.outbox_messages(page_size=2)) == message
+        assert await client.resend_outbox_messages([7]) == 1
+    assert (message.state, message.payload) == (OutboxState.DEAD, {"queue": "drill"})
+    assert queues[0].oldest_due_age == timedelta(hours=1, minutes=2, seconds=5)
+    assert (executors[0].credits, executors[0].draining) == (None, None)
