@@ -29,6 +29,7 @@ from tests.support.outgoing_events import emit, emit_and_number, number
 from tests.support.storage import a_job, job_in, opened
 
 WRITERS, TRANSACTIONS_EACH, JOBS = 12, 15, 8
+COMMITS_PER_NUMBERING = 8
 DAY = timedelta(days=1)
 
 _HOLD = sa.text("select pg_sleep(random() * 0.01)")
@@ -84,19 +85,19 @@ async def test_readers_see_each_event_once_and_in_its_jobs_order_while_writers_c
 ) -> None:
     async with opened(database_url, pool_size=WRITERS + 6) as transactions:
         job_ids = sorted([await a_job(transactions) for _ in range(JOBS)])
-        committed = list[int]()
+        committed, commits, done = list[int](), asyncio.Semaphore(0), asyncio.Event()
         writers = [
-            asyncio.create_task(write(transactions, job_ids, random.Random(seed), committed))
+            asyncio.create_task(write(transactions, job_ids, random.Random(seed), committed, commits))
             for seed in range(WRITERS)
         ]
-        done = asyncio.Event()
-        numbering = [asyncio.create_task(number_until(done, transactions)) for _ in range(3)]
+        numbering = [asyncio.create_task(number_along(transactions, commits)) for _ in range(3)]
         readers = [asyncio.create_task(read_until(done, transactions, size=size)) for size in (1, 7, 50)]
         await asyncio.gather(*writers)
+        for each in numbering:
+            each.cancel()
+        await asyncio.wait(numbering)
         await number(transactions)
         done.set()
-        await asyncio.gather(*numbering)
-        await number(transactions)
         stories = [await reader for reader in readers]
         rest, _ = await read_on(transactions)
 
@@ -108,7 +109,11 @@ async def test_readers_see_each_event_once_and_in_its_jobs_order_while_writers_c
 
 
 async def write(
-    transactions: Transactions, job_ids: Sequence[JobId], dice: random.Random, committed: list[int]
+    transactions: Transactions,
+    job_ids: Sequence[JobId],
+    dice: random.Random,
+    committed: list[int],
+    commits: asyncio.Semaphore,
 ) -> None:
     """Let jobs emit in transactions that last differently long; a fifth of them is rolled back."""
     for _ in range(TRANSACTIONS_EACH):
@@ -122,13 +127,17 @@ async def write(
                 if dice.random() < 0.2:
                     raise RolledBack
             committed += ids
+            commits.release()
         except RolledBack:
             pass
 
 
-async def number_until(done: asyncio.Event, transactions: Transactions) -> None:
+async def number_along(transactions: Transactions, commits: asyncio.Semaphore) -> None:
+    """Number what a few transactions left together, several events of a job among it."""
     numbering = EventNumbering(transactions, wake=())
-    while not done.is_set():
+    while True:
+        for _ in range(COMMITS_PER_NUMBERING):
+            await commits.acquire()
         await numbering.step()
 
 
