@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -14,30 +12,8 @@ from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 from shared.rpc.health import NOT_SERVING, SERVING
 from tests.support import storage
-from tests.support.control_service import NO_JOB, Control, control_running, refused
-from verification.peers.cuttable import Cuttable, cuttable
-
-POOL_SIZE = 3
-
-
-@asynccontextmanager
-async def behind_ways(
-    database_url: str, redis_url: str, redis_prefix: str, **settings: Any
-) -> AsyncIterator[tuple[Control, Cuttable, Cuttable]]:
-    """The service, whose ways to Postgres and Redis can be cut; the test's own stay."""
-    async with (
-        cuttable(database_url) as database,
-        cuttable(redis_url) as redis,
-        control_running(
-            database.url,
-            redis.url,
-            redis_prefix,
-            executors_database_url=database_url,
-            database_pool_size=POOL_SIZE,
-            **settings,
-        ) as control,
-    ):
-        yield control, database, redis
+from tests.support.control_service import NO_JOB, control_running, refused
+from tests.support.cut_ways import POOL_SIZE, behind_ways
 
 
 async def next_status(watch: Any) -> int:
