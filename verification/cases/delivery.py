@@ -97,7 +97,7 @@ async def _kill_in_the_gap(
     for _ in range(_JOBS_PER_ROUND):
         await caller.create(stage.work(), run_time=due)
     async with held(stage, _HOLD_OUTBOX) as hold:
-        await hold.until_waited_for()
+        await hold.until_waited_for(by="'delivered'")
         way.swallow(Direction.TO_SERVER)
         if before_commit:
             await api.kill()

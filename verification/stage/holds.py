@@ -16,7 +16,7 @@ _WAIT_SECONDS = 30.0
 
 _HELD_UP = """
 select count(*) from pg_stat_activity waiting
-where exists (
+where strpos(waiting.query, $2) > 0 and exists (
     select from pg_stat_activity holding
     where holding.pid = any(pg_blocking_pids(waiting.pid)) and strpos(holding.query, $1) = 1)
 """
@@ -29,11 +29,16 @@ class Hold:
     stage: Stage
     mark: str
 
-    async def until_waited_for(self, transactions: int = 1) -> None:
-        """Wait until so many transactions of the engine wait for it."""
+    async def until_waited_for(self, transactions: int = 1, *, by: str = "") -> None:
+        """Wait until so many transactions of the engine wait for it.
+
+        Args:
+            by: A part of the statement that waits, where others may wait too.
+        """
         await self.stage.until_value(
             _HELD_UP,
             self.mark,
+            by,
             holds=lambda count: count >= transactions,
             seconds=_WAIT_SECONDS,
             what=f"{transactions} transactions to wait for what is held",
