@@ -29,7 +29,7 @@ insert into outbox (
     event_type, aggregate_type, aggregate_id, dedupe_key, payload, create_time, available_time)
 select
     'usage.recorded', 'job', job_id, format('usage.recorded:%s:%s', job_id, number),
-    jsonb_build_object('number', number), engine_time(), engine_time()
+    jsonb_build_object('number', number, 'padding', repeat('x', :padding)), engine_time(), engine_time()
 from cast(:job_id as uuid) as job_id,
     generate_series(cast(:first as integer), cast(:last as integer)) as number
 """)
@@ -44,10 +44,12 @@ async def emit(
     return [row.outbox_id for row in await transaction.connection.execute(_INSERT, parameters)]
 
 
-async def emit_many(transactions: Transactions, job_id: JobId, first: int, last: int) -> None:
-    """Let a job emit its events with these numbers."""
+async def emit_many(
+    transactions: Transactions, job_id: JobId, first: int, last: int, *, padding: int = 0
+) -> None:
+    """Let a job emit its events with these numbers, each so many bytes longer."""
     async with transactions.begin() as transaction:
-        parameters = {"job_id": job_id, "first": first, "last": last}
+        parameters = {"job_id": job_id, "first": first, "last": last, "padding": padding}
         await transaction.connection.execute(_INSERT_MANY, parameters)
 
 

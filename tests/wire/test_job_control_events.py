@@ -144,7 +144,7 @@ async def test_a_watcher_that_does_not_read_is_ended_and_resumes_without_gap_or_
 async def watch_slowly(control: Control, lines: Sequence[Mapping[str, Any]]) -> None:
     job_id = await storage.a_job(control.transactions)
     count = 3_000
-    await emit_many(control.transactions, job_id, 1, count)
+    await emit_many(control.transactions, job_id, 1, count, padding=4_000)  # more than connections hold
     watch = watching(control)
     story = await next_events(watch, 1)
     ticking = watching(control, event_types=["batch.finished"])

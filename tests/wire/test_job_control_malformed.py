@@ -117,7 +117,7 @@ async def test_a_wish_at_the_edges_of_its_ranges_is_taken(control: Control) -> N
 async def test_all_fields_at_fault_are_named_at_once(control: Control) -> None:
     request = pb.CreateJobRequest(job_type="", idempotency_key="x", target=job_pb2.Target(type="t"))
     refusal = await refused(control.stub.CreateJob(request))
-    assert refusal.fields == ["idempotency_key", "job_type", "target.id"]
+    assert refusal.fields == ["job_type", "idempotency_key", "target.id"]
 
 
 BAD_FILTERS: list[tuple[pb.JobFilter, str]] = [
