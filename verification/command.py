@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import tempfile
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -121,6 +122,8 @@ def verify(
             tried = tried if case else _after_protocol(directory, tried)
         return await _told(tried, as_json=as_json)
 
+    # It warns of children that end in the very moment in which Ctrl-C closes its loop.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     with _reaching(), _directory(record) as directory:
         found = asyncio.run(run(directory))
         told = _as_json(found, seed=seed, scale=scale)
