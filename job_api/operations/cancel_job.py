@@ -58,7 +58,7 @@ class CancelJob:
         definition = self._catalog.definitions.get(job_type)
         if definition is not None and not definition.cancellable:
             raise JobNotCancellable(job_id, "it runs, and its definition forbids it")
-        await transaction.leases.request_cancel(job_id)
+        await transaction.leases.request_cancels([job_id])
 
 
 def _refuse_ended(job_id: JobId, locked: LockedJob) -> None:

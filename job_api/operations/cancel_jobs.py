@@ -62,7 +62,7 @@ class CancelJobs:
         job_ids = [each.job_id for each in jobs]
         waiting = await transaction.states.cancel_waiting(job_ids)
         others = [each for each in job_ids if each not in waiting]
-        leased = await transaction.selections.request_cancels(others, protected=self._protected)
+        leased = await transaction.leases.request_cancels(others, protected=self._protected)
         return _Cancels(frozenset(waiting), frozenset(leased))
 
     async def _tell(self, cancels: _Cancels) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 import sqlalchemy as sa
 
-from shared.domain.identity import IncarnationId, JobId, SessionId
+from shared.domain.identity import IncarnationId, JobId, JobType, SessionId
 from shared.domain.leases import Heartbeat, HeartbeatOutcome, LeaseRef
 from shared.storage.database import Connection
 from shared.storage.rows import LEASE_COLUMNS, columns, lease_columns, unnested
@@ -57,15 +57,20 @@ where l.session_id = any(cast(:session_ids as uuid[]))
     and j.cancel_request_time is not null and j.cancel_seen_time is null
 """)
 
-_REQUEST_CANCEL = sa.text("""
+# The jobs are locked: none can get or lose a lease meanwhile.
+_REQUEST_CANCELS = sa.text("""
 with asked as (
     update jobs j set cancel_request_time = engine_time(), event_count = j.event_count + 1
     from leases l
-    where j.job_id = cast(:job_id as uuid) and l.job_id = j.job_id and j.cancel_request_time is null
+    where j.job_id = any(cast(:job_ids as uuid[])) and l.job_id = j.job_id
+        and j.job_type <> all (cast(:protected as text[])) and j.cancel_request_time is null
     returning j.job_id, j.event_count, j.state, j.attempt, j.cancel_request_time
+),
+event as (
+    insert into job_events (job_id, number, kind, state, attempt, event_time)
+    select job_id, event_count, 'cancel_requested', state, attempt, cancel_request_time from asked
 )
-insert into job_events (job_id, number, kind, state, attempt, event_time)
-select job_id, event_count, 'cancel_requested', state, attempt, cancel_request_time from asked
+select job_id from asked
 """)
 
 _CANCELS_SEEN = sa.text(f"""
@@ -165,9 +170,21 @@ class Leases:
         rows = await self._connection.execute(_CANCELS_UNSEEN, {"session_ids": list(session_ids)})
         return [(row.session_id, LeaseRef(row.job_id, row.token)) for row in rows]
 
-    async def request_cancel(self, job_id: JobId) -> None:
-        """Record that a leased job is to stop; nothing happens if that was recorded before."""
-        await self._connection.execute(_REQUEST_CANCEL, {"job_id": job_id})
+    async def request_cancels(
+        self, job_ids: Sequence[JobId], *, protected: Collection[JobType] = ()
+    ) -> set[JobId]:
+        """Record that those of the jobs that are leased are to stop, and return them; idempotent.
+
+        One for which that was recorded before is not among them.
+
+        Args:
+            job_ids: May be empty; locked in this transaction.
+            protected: Job types whose leased jobs are left alone.
+        """
+        if not job_ids:
+            return set()
+        parameters = {"job_ids": list(job_ids), "protected": sorted(protected)}
+        return {row.job_id for row in await self._connection.execute(_REQUEST_CANCELS, parameters)}
 
     async def record_cancels_seen(self, leases: Sequence[LeaseRef]) -> set[JobId]:
         """Record that executors know of cancels; idempotent. Returns the jobs for which that was new."""

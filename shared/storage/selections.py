@@ -1,4 +1,4 @@
-"""Many jobs at once, by a filter: which ones, how many, and the asking of leased ones to stop.
+"""Many jobs at once, by a filter: which ones, and how many.
 
 Selections go from the newest job to the oldest. So what begins meanwhile, and a job that was run again and
 fails again, is never met by a walk that is under way. Each statement looks at a bounded number of jobs, also
@@ -20,22 +20,6 @@ from shared.storage.jobs import JobFilter, Position, conditions
 
 _JOBS, _LEASES = tables.jobs, tables.leases
 _NEWEST_FIRST = (_JOBS.c.create_time.desc(), _JOBS.c.job_id.desc())
-
-# The jobs are locked: none can get or lose a lease meanwhile.
-_REQUEST_CANCELS = sa.text("""
-with asked as (
-    update jobs j set cancel_request_time = engine_time(), event_count = j.event_count + 1
-    from leases l
-    where j.job_id = any(cast(:job_ids as uuid[])) and l.job_id = j.job_id
-        and j.job_type <> all (cast(:protected as text[])) and j.cancel_request_time is null
-    returning j.job_id, j.event_count, j.state, j.attempt, j.cancel_request_time
-),
-event as (
-    insert into job_events (job_id, number, kind, state, attempt, event_time)
-    select job_id, event_count, 'cancel_requested', state, attempt, cancel_request_time from asked
-)
-select job_id from asked
-""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,20 +136,6 @@ class Selections:
             .with_for_update()
         )
         return Locked(jobs, jobs[-1].position if len(jobs) == limit else end)
-
-    async def request_cancels(
-        self, job_ids: Sequence[JobId], *, protected: Collection[JobType]
-    ) -> set[JobId]:
-        """Record that those of the jobs that are leased are to stop, and return them; idempotent.
-
-        Args:
-            job_ids: May be empty; locked in this transaction.
-            protected: Job types whose leased jobs are left alone.
-        """
-        if not job_ids:
-            return set()
-        parameters = {"job_ids": list(job_ids), "protected": sorted(protected)}
-        return {row.job_id for row in await self._connection.execute(_REQUEST_CANCELS, parameters)}
 
     async def _end(self, selection: Selection, after: Position | None, rows: int) -> Position | None:
         """Return the last of the next `rows` jobs behind `after`, whether they fit or not; None if fewer."""

@@ -19,7 +19,7 @@ from tests.support.storage import a_job, a_lease, the_job
 
 async def request_cancel(transactions: Transactions, job_id: JobId) -> None:
     async with transactions.begin() as transaction:
-        await transaction.leases.request_cancel(job_id)
+        await transaction.leases.request_cancels([job_id])
 
 
 async def cancelled_end(transactions: Transactions, job_id: JobId) -> tuple[AttemptOutcome | None, bool, int]:

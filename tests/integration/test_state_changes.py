@@ -158,7 +158,7 @@ async def test_what_a_cancelled_job_had_failed_of_before_stays_with_its_attempt(
         if leased:
             again = await a_lease(transactions, job_id=job_id, attempt=2)
             async with transactions.begin() as transaction:
-                await transaction.leases.request_cancel(job_id)
+                await transaction.leases.request_cancels([job_id])
             await end_attempt(transactions, again.ref, RETRIED)
         else:
             async with transactions.begin() as transaction:
@@ -225,8 +225,8 @@ async def test_the_events_of_a_long_life_are_numbered_without_gaps(database_url:
         await end_attempt(transactions, lease.ref, AttemptEnd(AttemptOutcome.GIVEN_BACK))
         lease = await a_lease(transactions, session=session, job_id=job_id, attempt=3)
         async with transactions.begin() as transaction:
-            await transaction.leases.request_cancel(job_id)
-            await transaction.leases.request_cancel(job_id)
+            await transaction.leases.request_cancels([job_id])
+            await transaction.leases.request_cancels([job_id])
             assert await transaction.leases.record_cancels_seen([lease.ref]) == {job_id}
             assert await transaction.leases.record_cancels_seen([lease.ref]) == set()
         await end_attempt(transactions, lease.ref, STOPPED)

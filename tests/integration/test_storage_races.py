@@ -43,7 +43,7 @@ async def cancel(transactions: Transactions, lease: Lease) -> bool:
         if job.state is not JobState.RUNNING:
             return False
         if not await transaction.states.cancel_waiting([job_id]):
-            await transaction.leases.request_cancel(job_id)
+            await transaction.leases.request_cancels([job_id])
         return True
 
 

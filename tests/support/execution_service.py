@@ -135,7 +135,7 @@ class Execution:
     async def cancel(self, job_id: JobId) -> None:
         """Do what JobControl does for a leased job."""
         async with self.transactions.begin() as transaction:
-            await transaction.leases.request_cancel(job_id)
+            await transaction.leases.request_cancels([job_id])
         await self.wake_ups.cancels_requested([job_id])
 
     async def rows(self, statement: str, **parameters: Any) -> list[Any]:

@@ -58,7 +58,7 @@ async def test_a_cancel_of_which_no_hint_told_comes_with_the_answer_to_a_heartbe
         executor = await execution.executor(credits=1)
         lease = await executor.lease()
         async with execution.transactions.begin() as transaction:
-            await transaction.leases.request_cancel(job_id)
+            await transaction.leases.request_cancels([job_id])
 
         await executor.send(heartbeats=[heartbeat(lease)], heartbeat_number=1)
         await executor.until(lambda: executor.heartbeats_recorded == 1)
