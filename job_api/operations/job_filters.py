@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from job_api.operations import paging
 from shared.domain.identity import JobId
 from shared.storage.jobs import JobFilter, Position
 
@@ -33,9 +34,7 @@ def position(value: Any) -> Position:
         TypeError: It is something else.
         ValueError: It is something else.
     """
-    create_time, job_id = value
-    if not isinstance(create_time, str) or not isinstance(job_id, str):
-        raise TypeError
+    create_time, job_id = map(paging.text, value)
     moment = datetime.fromisoformat(create_time)
     if moment.tzinfo is None:
         raise ValueError

@@ -37,6 +37,4 @@ class ListExecutors:
 
 def _place(value: Any) -> ExecutorPlace:
     executor_name, incarnation_id = value
-    if not isinstance(executor_name, str) or not isinstance(incarnation_id, str):
-        raise TypeError
-    return ExecutorPlace(executor_name, IncarnationId(UUID(incarnation_id)))
+    return ExecutorPlace(paging.text(executor_name), IncarnationId(UUID(paging.text(incarnation_id))))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -39,7 +38,7 @@ class ListJobDefinitions:
             InvalidPageToken: The token belongs to another list.
         """
         of = ["definitions"]
-        after = paging.begin(page, of, _name, "")
+        after = paging.begin(page, of, paging.text, "")
         behind: Sequence[JobDefinition] = [
             each for name, each in self._catalog.definitions.items() if name > after
         ]
@@ -53,12 +52,6 @@ class ListJobDefinitions:
             _schema(definition.input_model),
             _schema(definition.output_model),
         )
-
-
-def _name(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
 
 
 def _schema_text(model: type[BaseModel]) -> bytes:

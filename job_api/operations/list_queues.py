@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from job_api.operations import paging
 from job_api.operations.paging import Page, PageRequest
@@ -71,7 +70,7 @@ class ListQueues:
             InvalidPageToken: The token belongs to another list.
         """
         of = ["queues"]
-        after = paging.begin(page, of, _name, "")
+        after = paging.begin(page, of, paging.text, "")
         async with self._transactions.begin() as transaction:
             figures = await self._figures(transaction)
         names = {*self._catalog.queues, *figures.waiting, *figures.running}
@@ -138,9 +137,3 @@ class ListQueues:
                     each.output_schema_version,
                     band,
                 ).name
-
-
-def _name(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value

@@ -72,4 +72,15 @@ def ordinal(value: Any) -> int:
     return value
 
 
+def text(value: Any) -> str:
+    """Read a place that is a text.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
 _ORDINAL_MAX = 2**31 - 1
