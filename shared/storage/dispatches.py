@@ -32,13 +32,29 @@ class Dispatch:
     attempt: int
 
 
-_PENDING = "o.event_type = 'job.dispatch' and o.state = 'pending'"
+PENDING = "o.event_type = 'job.dispatch' and o.state = 'pending'"
 _DELIVERED = "o.event_type = 'job.dispatch' and o.state = 'delivered'"
+
+
+def stream_walk(rows: str) -> str:
+    """Render the recursive query `stream`, which steps through the index from one stream to the next.
+
+    Its only column is `stream` too, null in the last row.
+
+    Args:
+        rows: The condition on the outbox `o` by which a stream has rows; it fits one of the partial indexes.
+    """
+    return f"""
+    (select o.stream from outbox o where {rows} order by o.stream limit 1)
+    union all
+    select (select o.stream from outbox o where {rows} and o.stream > s.stream order by o.stream limit 1)
+    from stream s where s.stream is not null
+"""
 
 
 def _first_owner(stream_of: str, condition: str) -> str:
     return f"""(
-        select o.owner from outbox o where {_PENDING} and o.stream = {stream_of}.stream and {condition}
+        select o.owner from outbox o where {PENDING} and o.stream = {stream_of}.stream and {condition}
         order by o.owner limit 1)"""
 
 
@@ -48,7 +64,7 @@ def _any_due(of: str) -> str:
     Usually the first one is, or all are as urgent. Else each level of urgency is asked for its oldest one,
     and no other row is read.
     """
-    rows = f"{_PENDING} and o.stream = {of}.stream and o.owner = {of}.owner"
+    rows = f"{PENDING} and o.stream = {of}.stream and o.owner = {of}.owner"
     return f"""(
         select o.available_time <= (select now from present) from outbox o where {rows}
         order by o.priority, o.available_time limit 1)
@@ -73,12 +89,7 @@ def _any_due(of: str) -> str:
 # `offset 0` keeps the planner from looking an owner up anew wherever it is named.
 _WAITING = sa.text(f"""
 with recursive present as materialized (select engine_time() as now),
-stream as (
-    (select o.stream from outbox o where {_PENDING} order by o.stream limit 1)
-    union all
-    select (select o.stream from outbox o where {_PENDING} and o.stream > s.stream order by o.stream limit 1)
-    from stream s where s.stream is not null
-),
+stream as ({stream_walk(PENDING)}),
 served as (
     select * from unnest(cast(:streams as text[]), cast(:owners as text[])) as v(stream, owner)
 ),
@@ -122,7 +133,7 @@ candidate as (
             partition by w.stream, w.owner order by o.priority, o.available_time, o.outbox_id) as turn
     from wanted w cross join lateral (
         select o.outbox_id, o.priority, o.available_time from outbox o
-        where {_PENDING} and o.stream = w.stream and o.owner = w.owner and o.available_time <= engine_time()
+        where {PENDING} and o.stream = w.stream and o.owner = w.owner and o.available_time <= engine_time()
         order by o.priority, o.available_time, o.outbox_id limit w.room) o
 ),
 ranked as (
@@ -142,13 +153,7 @@ where outbox_id = any(cast(:outbox_ids as bigint[]))
 """)
 
 _UNCLAIMED = sa.text(f"""
-with recursive stream as (
-    (select o.stream from outbox o where {_DELIVERED} order by o.stream limit 1)
-    union all
-    select (
-        select o.stream from outbox o where {_DELIVERED} and o.stream > s.stream order by o.stream limit 1)
-    from stream s where s.stream is not null
-)
+with recursive stream as ({stream_walk(_DELIVERED)})
 select s.stream, coalesce((
     select o.delivered_time < engine_time() - cast(:age as interval) from outbox o
     where {_DELIVERED} and o.stream = s.stream order by o.delivered_time limit 1), false) as old

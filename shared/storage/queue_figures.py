@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from shared.domain.identity import JobType, QueueName, StreamName
 from shared.storage.database import Connection
+from shared.storage.dispatches import PENDING, stream_walk
 
 SEEN_WITHIN = timedelta(minutes=40)
 """An executor that was not heard of for so long is gone: one that lives says hello again within 36."""
@@ -22,22 +23,25 @@ COUNTED_MAX = 50_000
 PLACES_MAX = 20_000
 """Owners' places, one for each priority of theirs, among which a longer stream's oldest due row is found."""
 
-_PENDING = "o.event_type = 'job.dispatch' and o.state = 'pending'"
+
+def _counted(state: str) -> str:
+    """Count the rows of all streams in one of the states that few are in."""
+    return f"""
+    select stream, count(*), min(available_time), sum(count(*)) over () > {COUNTED_MAX} from (
+        select stream, available_time from outbox
+        where event_type = 'job.dispatch' and state = '{state}' limit {COUNTED_MAX + 1}) r
+    group by stream"""
+
 
 # Steps from one stream to the next, and counts each one from its start. The oldest due row of one that is not
 # counted to its end is the first row of some owner's priority.
 _WAITING = sa.text(f"""
 with recursive present as materialized (select engine_time() as now),
-stream as (
-    (select o.stream from outbox o where {_PENDING} order by o.stream limit 1)
-    union all
-    select (select o.stream from outbox o where {_PENDING} and o.stream > s.stream order by o.stream limit 1)
-    from stream s where s.stream is not null
-),
+stream as ({stream_walk(PENDING)}),
 pending as (
     select s.stream, c.rows, c.oldest from stream s cross join lateral (
         select count(*) as rows, min(r.available_time) as oldest from (
-            select o.available_time from outbox o where {_PENDING} and o.stream = s.stream
+            select o.available_time from outbox o where {PENDING} and o.stream = s.stream
             limit {COUNTED_MAX + 1}) r
     ) c where s.stream is not null
 ),
@@ -45,27 +49,19 @@ counted as (
     select p.stream, p.rows, case when p.rows <= {COUNTED_MAX} then p.oldest else (
         with recursive place as (
             (select o.owner, o.priority, o.available_time, 1 as number from outbox o
-            where {_PENDING} and o.stream = p.stream
+            where {PENDING} and o.stream = p.stream
             order by o.owner, o.priority, o.available_time limit 1)
             union all
             select n.*, l.number + 1 from place l cross join lateral (
                 select o.owner, o.priority, o.available_time from outbox o
-                where {_PENDING} and o.stream = p.stream and (o.owner, o.priority) > (l.owner, l.priority)
+                where {PENDING} and o.stream = p.stream and (o.owner, o.priority) > (l.owner, l.priority)
                 order by o.owner, o.priority, o.available_time limit 1) n
             where l.number < {PLACES_MAX}
         )
         select min(available_time) from place) end as oldest, p.rows > {COUNTED_MAX} as more
     from pending p
-    union all
-    select stream, count(*), min(available_time), sum(count(*)) over () > {COUNTED_MAX} from (
-        select stream, available_time from outbox
-        where event_type = 'job.dispatch' and state = 'delivered' limit {COUNTED_MAX + 1}) r
-    group by stream
-    union all
-    select stream, count(*), min(available_time), sum(count(*)) over () > {COUNTED_MAX} from (
-        select stream, available_time from outbox
-        where event_type = 'job.dispatch' and state = 'dead' limit {COUNTED_MAX + 1}) r
-    group by stream
+    union all {_counted("delivered")}
+    union all {_counted("dead")}
 )
 select stream, sum(least(rows, {COUNTED_MAX}))::bigint as waiting, bool_or(more) as more,
     case when min(oldest) <= (select now from present) then (select now from present) - min(oldest) end
