@@ -13,6 +13,7 @@ from datetime import timedelta
 
 import structlog
 
+from job_api.loops.slow_watches import found_slow
 from job_api.operations import event_cursors
 from job_api.operations.event_watching import EndReason, EventSubscription
 from shared.storage.transactions import Transactions
@@ -87,11 +88,6 @@ class EventFeed:
 
     def _end_slow(self) -> None:
         now = self._monotonic()
-        for each in self._watches:
-            if each.has_room or each.ended:
-                each.full_since = None
-            elif each.full_since is None:
-                each.full_since = now
-            elif now - each.full_since > self._slow_seconds:
-                log.info("feed_watch.too_slow", position=each.position)
-                each.end(EndReason.SLOW)
+        for each in found_slow(self._watches, now=now, slow_seconds=self._slow_seconds):
+            log.info("feed_watch.too_slow", position=each.position)
+            each.end(EndReason.SLOW)

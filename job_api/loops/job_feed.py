@@ -20,6 +20,7 @@ from datetime import timedelta
 
 import structlog
 
+from job_api.loops.slow_watches import found_slow
 from job_api.operations.watching import (
     ENDS_OF_ATTEMPTS,
     EndReason,
@@ -163,14 +164,9 @@ class JobFeed:
 
     def _end_slow(self) -> None:
         now = self._monotonic()
-        for each in self._all():
-            if each.has_room or each.ended:
-                each.full_since = None
-            elif each.full_since is None:
-                each.full_since = now
-            elif now - each.full_since > self._slow_seconds:
-                log.info("watch.too_slow", job_id=str(each.job_id))
-                each.end(EndReason.SLOW)
+        for each in found_slow(self._all(), now=now, slow_seconds=self._slow_seconds):
+            log.info("watch.too_slow", job_id=str(each.job_id))
+            each.end(EndReason.SLOW)
 
     def _chosen(self) -> dict[JobId, list[Subscription]]:
         """Choose for each job with due watches those to read for, all at one position.
