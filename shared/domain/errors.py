@@ -30,9 +30,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
 from typing import ClassVar, Literal
-from uuid import UUID
 
-from shared.domain.identity import JobId
+from shared.domain.identity import BatchId, JobId
 from shared.domain.naming import there_are
 
 Platform = Literal["database", "redis", "provider", "service"]
@@ -120,7 +119,7 @@ class _AboutJob(BatonError):
 class _AboutBatch(BatonError):
     """The part that errors about one batch share."""
 
-    def __init__(self, batch_id: UUID, message: str) -> None:
+    def __init__(self, batch_id: BatchId, message: str) -> None:
         self.batch_id = batch_id
         super().__init__(message, metadata={"batch_id": str(batch_id)})
 
@@ -137,7 +136,7 @@ class JobNotFound(_AboutJob):
 class BatchNotFound(_AboutBatch):
     reason = "BATCH_NOT_FOUND"
 
-    def __init__(self, batch_id: UUID) -> None:
+    def __init__(self, batch_id: BatchId) -> None:
         super().__init__(batch_id, f"there is no batch {batch_id}")
 
 
@@ -165,7 +164,7 @@ class JobNotRetryable(_AboutJob):
 class BatchStateConflict(_AboutBatch):
     reason = "BATCH_STATE_CONFLICT"
 
-    def __init__(self, batch_id: UUID, why: str = "its state does not allow it") -> None:
+    def __init__(self, batch_id: BatchId, why: str = "its state does not allow it") -> None:
         super().__init__(batch_id, f"batch {batch_id}: {why}")
 
 

@@ -6,6 +6,7 @@ from typing import NewType
 from uuid import UUID
 
 JobId = NewType("JobId", UUID)
+BatchId = NewType("BatchId", UUID)
 UploadId = NewType("UploadId", UUID)
 SessionId = NewType("SessionId", UUID)
 IncarnationId = NewType("IncarnationId", UUID)

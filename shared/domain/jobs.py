@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
-from shared.domain.identity import JobId, JobType, Owner, QueueName
+from shared.domain.identity import BatchId, JobId, JobType, Owner, QueueName
 
 
 class JobState(StrEnum):
@@ -98,6 +98,7 @@ class Job:
         next_attempt_time: When the next attempt is due; None while one runs and after the end.
         error: Why the job ended, once it has; before that, of the last attempt that ended without success.
         last_event_number: Events are numbered from 1 on, without gaps.
+        batch_item: Its number in the batch that it is an item of; None if it is in none.
     """
 
     job_id: JobId
@@ -126,6 +127,8 @@ class Job:
     input_schema_version: int
     output_schema_version: int
     last_event_number: int
+    batch_id: BatchId | None = None
+    batch_item: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

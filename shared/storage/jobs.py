@@ -153,6 +153,8 @@ def _job(row: Any) -> Job:
         input_schema_version=row.input_schema_version,
         output_schema_version=row.output_schema_version,
         last_event_number=row.event_count,
+        batch_id=row.batch_id,
+        batch_item=row.batch_item,
     )
 
 

@@ -21,10 +21,11 @@ from shared.domain.attempts import AttemptEnd, Finish, TryAgain
 from shared.domain.identity import JobId
 from shared.domain.jobs import JobError
 from shared.domain.leases import ClaimRequest, Lease, LeaseRef
+from shared.storage.claim_statement import CLAIM, CLAIM_COLUMNS
 from shared.storage.database import Connection
 from shared.storage.granted import lease_of
 from shared.storage.rows import columns, error_columns
-from shared.storage.state_statements import CANCEL_WAITING, CLAIM, CLAIM_COLUMNS, END, END_COLUMNS
+from shared.storage.state_statements import CANCEL_WAITING, END, END_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
-from shared.storage import dispatches, events, executors, outbox_messages, queue_figures, state_statements
+from shared.storage import claim_statement, dispatches, events, executors, outbox_messages, queue_figures
 from shared.storage.executors import FIRST_PLACE
 from shared.storage.transactions import Transaction, Transactions
 from tests.support.storage import STREAM, a_session, claim, claim_request, ending, new_job, opened
@@ -67,7 +67,7 @@ async def test_a_claim_goes_by_keys_alone(database_url: str) -> None:
             "grace_seconds": [3.0] * 50,
         }
         async with transactions.begin() as transaction:
-            text = await plan(transaction, state_statements.CLAIM, parameters)
+            text = await plan(transaction, claim_statement.CLAIM, parameters)
         for table in ("jobs", "outbox", "snapshots"):
             assert f"Seq Scan on {table}" not in text
 
