@@ -17,6 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from shared.domain.errors import PlatformUnavailable
 from shared.storage.artifacts import Artifacts
 from shared.storage.attempts import Attempts
+from shared.storage.audit import Audit
+from shared.storage.batches import Batches
 from shared.storage.creation import Creation
 from shared.storage.database import Connection, translated
 from shared.storage.delivery_failures import DeliveryFailures
@@ -56,6 +58,8 @@ class Transaction:
         self.connection = connection
         self.artifacts = Artifacts(connection)
         self.attempts = Attempts(connection)
+        self.audit = Audit(connection)
+        self.batches = Batches(connection)
         self.creation = Creation(connection)
         self.delivery_failures = DeliveryFailures(connection)
         self.dispatches = Dispatches(connection)
