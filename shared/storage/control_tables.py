@@ -21,22 +21,23 @@ pauses = sa.Table(
 
 owner_days = sa.Table("owner_days", METADATA, key("owner", TEXT), key("day", sa.Date()), held("jobs", NUMBER))
 
+# In the order in which they are read; the number tells those of one moment apart.
 audit_records = sa.Table(
     "audit_records",
     METADATA,
+    key("record_time", TIME),
     sa.Column("audit_id", BIG, sa.Identity(always=True), primary_key=True),
     held("subject", TEXT),
     held("owner", TEXT),
     held("action", TEXT),
     maybe("aggregate_id", ID),
-    held("record_time", TIME),
     held("outcome", TEXT),
-    sa.Index("audit_records_by_subject", "subject", "audit_id"),
+    sa.Index("audit_records_by_subject", "subject", "record_time", "audit_id"),
     sa.Index(
         "audit_records_by_aggregate",
         "aggregate_id",
+        "record_time",
         "audit_id",
         postgresql_where=sa.text("aggregate_id is not null"),
     ),
-    sa.Index("audit_records_by_time", "record_time"),
 )

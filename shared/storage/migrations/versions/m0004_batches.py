@@ -105,21 +105,23 @@ _UPGRADE = (
     """,
     """
     create table if not exists audit_records (
-        audit_id bigint generated always as identity primary key,
+        record_time timestamptz not null,
+        audit_id bigint generated always as identity,
         subject text not null,
         owner text not null,
         action text not null,
         aggregate_id uuid,
-        record_time timestamptz not null,
-        outcome text not null
+        outcome text not null,
+        primary key (record_time, audit_id)
     )
     """,
-    "create index if not exists audit_records_by_subject on audit_records (subject, audit_id)",
     """
-    create index if not exists audit_records_by_aggregate on audit_records (aggregate_id, audit_id)
-        where aggregate_id is not null
+    create index if not exists audit_records_by_subject on audit_records (subject, record_time, audit_id)
     """,
-    "create index if not exists audit_records_by_time on audit_records (record_time)",
+    """
+    create index if not exists audit_records_by_aggregate
+        on audit_records (aggregate_id, record_time, audit_id) where aggregate_id is not null
+    """,
 )
 
 _INDEXES = {
