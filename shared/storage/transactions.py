@@ -18,9 +18,11 @@ from shared.domain.errors import PlatformUnavailable
 from shared.storage.artifacts import Artifacts
 from shared.storage.attempts import Attempts
 from shared.storage.audit import Audit
+from shared.storage.batches import Batches
 from shared.storage.creation import Creation
 from shared.storage.database import Connection, translated
 from shared.storage.delivery_failures import DeliveryFailures
+from shared.storage.dispatches import Dispatches
 from shared.storage.event_feed import EventFeed
 from shared.storage.events import Events
 from shared.storage.executors import Executors
@@ -57,8 +59,10 @@ class Transaction:
         self.artifacts = Artifacts(connection)
         self.attempts = Attempts(connection)
         self.audit = Audit(connection)
+        self.batches = Batches(connection)
         self.creation = Creation(connection)
         self.delivery_failures = DeliveryFailures(connection)
+        self.dispatches = Dispatches(connection)
         self.event_feed = EventFeed(connection)
         self.events = Events(connection)
         self.executors = Executors(connection)
