@@ -1,4 +1,7 @@
-"""Makes jobs: the job, its input, event 1 and its dispatch row in one statement, for one or a thousand."""
+"""Makes jobs: the job, its input, event 1 and its dispatch row in one statement, for one or a thousand.
+
+Where a caller asked for each job, the audit records are written by it too.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from shared.domain.audit import AuditAction
 from shared.domain.identity import JobId, JobType, Owner, QueueName, StreamName, UploadId
 from shared.domain.jobs import Job, JobState, Target
 from shared.storage.database import Connection
@@ -83,6 +87,8 @@ def creation(items: str) -> sa.TextClause:
     Args:
         items: Gives what `NewJob` has, `labels` as JSON, with `start_by` as a point in time or null, and
             with `now`, the time of creation, which is the same in all rows.
+
+    The statement takes `action`, which each job's audit record has; null writes none.
     """
     return sa.text(f"""
 with item as materialized ({items}),
@@ -103,6 +109,11 @@ snapshot as (
 event as (
     insert into job_events (job_id, number, kind, state, attempt, event_time)
     select job_id, 1, 'created', 'QUEUED', 0, now from item
+),
+audit as (
+    insert into audit_records (record_time, subject, owner, action, aggregate_id, outcome)
+    select now, created_by, owner, cast(:action as text), job_id, 'OK' from item
+    where cast(:action as text) is not null
 )
 insert into outbox (
     event_type, aggregate_type, aggregate_id, dedupe_key, payload, create_time, available_time,
@@ -129,11 +140,15 @@ class Creation:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def create_jobs(self, new_jobs: Sequence[NewJob]) -> list[Job]:
+    async def create_jobs(
+        self, new_jobs: Sequence[NewJob], *, action: AuditAction | None = None
+    ) -> list[Job]:
         """Make jobs QUEUED, each with its input, its first event and the dispatch row of attempt 1.
 
         Args:
             new_jobs: May be empty; ids are new.
+            action: What a caller did to each of them, for a record of its own; None where no caller asked
+                for them one by one.
 
         Returns:
             The jobs as they are now, in the order given.
@@ -141,7 +156,8 @@ class Creation:
         if not new_jobs:
             return []
         parameters = columns([_row(each) for each in new_jobs], _COLUMNS)
-        rows = {row.job_id: row for row in await self._connection.execute(_CREATE, parameters)}
+        made = await self._connection.execute(_CREATE, {**parameters, "action": action and str(action)})
+        rows = {row.job_id: row for row in made}
         return [_created(each, rows[each.job_id]) for each in new_jobs]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from shared.domain.audit import AuditAction
 from shared.domain.identity import JobId, QueueName, StreamName
 from shared.storage import guards
 from shared.storage.creation import creation
@@ -85,7 +86,9 @@ class Reruns:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def create(self, reruns: Sequence[Rerun], *, also_again: bool) -> set[JobId]:
+    async def create(
+        self, reruns: Sequence[Rerun], *, also_again: bool, action: AuditAction | None = AuditAction.JOB_RETRY
+    ) -> set[JobId]:
         """Run jobs again that FAILED or were CANCELLED, and return the ids of the new jobs.
 
         A new job is made as any other: QUEUED, with its input, its first event and the dispatch row of
@@ -96,11 +99,15 @@ class Reruns:
             reruns: May be empty; a job at most once. The old jobs were locked in this transaction, so of two
                 callers the second sees what the first has done.
             also_again: Also those that were run again before.
+            action: What a caller did, for a record about each new job; None where no caller asked for them
+                one by one.
         """
         if not reruns:
             return set()
         parameters = columns([_row(each) for each in reruns], _COLUMNS)
-        rows = await self._connection.execute(_RUN_AGAIN, {**parameters, "also_again": also_again})
+        rows = await self._connection.execute(
+            _RUN_AGAIN, {**parameters, "also_again": also_again, "action": action and str(action)}
+        )
         return {row.job_id for row in rows}
 
 
