@@ -1,4 +1,4 @@
-"""The handler of `synthetic`: work made to order, for drills and benchmarks."""
+"""The handler of `synthetic` and of the media drills: work made to order, for drills and benchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Projects `synthetic` jobs: one row each, by which a drill counts what was committed."""
+"""Projects made-to-order work: one row for each job, by which a drill counts what was committed."""
 
 from __future__ import annotations
 

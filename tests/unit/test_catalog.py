@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from shared.catalog import catalog, synthetic
 from shared.catalog.catalog import UNKNOWN_TYPE_POLICY, Catalog, CatalogFault, JobTypeOverride
 from shared.catalog.definition import CredentialMode, Limits
-from shared.catalog.queues import SHIPPED_QUEUES, QueueOverride
+from shared.catalog.queues import MEDIA_QUEUES, SHIPPED_QUEUES, QueueOverride
 from shared.domain.errors import UnknownJobType
 from shared.domain.identity import JobType
 
@@ -71,9 +71,9 @@ def test_all_faults_are_told_at_once() -> None:
 def test_the_shipped_catalog_is_sound_and_tells_which_queues_nothing_feeds() -> None:
     shipped = catalog.load()
 
-    assert set(shipped.definitions) == {"document_import", "synthetic"}
-    assert "drill" not in shipped.unfed_queues()
-    assert "ai-interactive" in shipped.unfed_queues()
+    media = {name for names in MEDIA_QUEUES.values() for name in names}
+    assert set(shipped.definitions) == {"document_import", "synthetic"} | media
+    assert shipped.unfed_queues() == ["ai-background", "ai-interactive", "maintenance"]
     with pytest.raises(UnknownJobType):
         shipped.definition("nothing")
 
@@ -127,7 +127,7 @@ def test_names_that_do_not_exist_can_not_be_changed() -> None:
 
     queue, job_type = raised.value.faults
     assert "'dril', which does not exist; there are ai-background, " in queue
-    assert "'synthetics', which does not exist; there are document_import, synthetic" in job_type
+    assert "'synthetics', which does not exist; there are delivery_zip, document_import, " in job_type
 
 
 def test_a_type_of_another_replica_is_tried_again_like_a_background_job() -> None:

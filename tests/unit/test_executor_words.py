@@ -151,12 +151,16 @@ def test_what_is_served_is_named_by_queue_group_or_type() -> None:
     drills = select(known, queues=("drill",), groups=(), job_types=())
     assert {each.job_type for each in everything.definitions} == known.definitions.keys()
     assert ([each.job_type for each in drills.definitions], drills.room) == (["synthetic"], {"drill": 64})
+    images = select(known, queues=(), groups=("image",), job_types=("media_verify",))
+    assert images.room == {"image_matting": 2, "image_render": 2, "media_verify": 2}
     with pytest.raises(StartupFault) as caught:
         select(known, queues=("a",), groups=("b",), job_types=("c",))
     queue, group, job_type = caught.value.faults
     assert queue.startswith("there is no queue 'a'; there are ai-background, ai-interactive, delivery_zip")
     assert group == "there is no group 'b'; there are ai, delivery, image, script, verify, video"
-    assert job_type == "there is no job type 'c'; there are document_import, synthetic"
+    assert job_type.startswith(
+        "there is no job type 'c'; there are delivery_zip, document_import, export_package"
+    )
 
 
 def test_no_more_than_twenty_names_are_told() -> None:

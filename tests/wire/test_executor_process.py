@@ -91,7 +91,7 @@ async def test_what_it_can_not_do_is_said_in_a_line_for_each_fault() -> None:
         assert await process.wait() == 2
 
     assert "baton: there is no queue 'nowhere'; there are " in said
-    assert "baton: there is no job type 'nothing'; there are document_import, synthetic\n" in said
+    assert "baton: there is no job type 'nothing'; there are delivery_zip, document_import, " in said
 
 
 async def test_a_killed_handler_process_is_replaced_while_the_keeper_goes_on(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ async def test_an_unknown_job_type_is_refused(control: Control) -> None:
     refusal = await refused(control.stub.CreateJob(pb.CreateJobRequest(job_type="nobody", input=b"{}")))
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert (refusal.reason, refusal.metadata) == ("UNKNOWN_JOB_TYPE", {"job_type": "nobody"})
-    assert "there are document_import, " in refusal.message
+    assert "there are delivery_zip, document_import, " in refusal.message
 
 
 async def test_overrides_that_the_definition_does_not_allow_are_refused(control: Control) -> None:

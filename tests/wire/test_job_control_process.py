@@ -123,8 +123,7 @@ async def test_queues_that_nothing_feeds_are_told_at_the_start(
         async with control_running(database_url, redis_url, redis_prefix):
             pass
     (told,) = [line for line in lines if line["event"] == "queues.unfed"]
-    assert "video_shot" in told["queues"]
-    assert "drill" not in told["queues"]
+    assert told["queues"] == ["ai-background", "ai-interactive", "maintenance"]
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
