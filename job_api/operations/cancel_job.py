@@ -6,9 +6,11 @@ import structlog
 
 from job_api.operations.caller import Caller
 from shared.catalog.catalog import Catalog
+from shared.domain.audit import AuditAction
 from shared.domain.errors import JobAlreadyCancelled, JobNotCancellable, JobNotFound
 from shared.domain.identity import JobId, JobType
 from shared.domain.jobs import TERMINAL_STATES, Job, JobState
+from shared.storage.audit import AuditEntry
 from shared.storage.jobs import LockedJob
 from shared.storage.transactions import Transaction, Transactions
 from shared.streams.wake_ups import WakeUps
@@ -42,8 +44,9 @@ class CancelJob:
                 raise JobNotFound(job_id)
             _refuse_ended(job_id, locked)
             waited = job_id in await transaction.states.cancel_waiting([job_id])
-            if not waited:
-                await self._request(transaction, job_id, locked.job_type)
+            if waited or await self._request(transaction, job_id, locked.job_type):
+                record = AuditEntry(caller.subject, locked.owner, AuditAction.JOB_CANCEL, job_id)
+                await transaction.audit.add([record])
             job = await transaction.jobs.get(job_id)
         if job is None:
             raise JobNotFound(job_id)
@@ -53,12 +56,13 @@ class CancelJob:
         await self._wake_ups.jobs_changed([job_id])
         return job
 
-    async def _request(self, transaction: Transaction, job_id: JobId, job_type: JobType) -> None:
+    async def _request(self, transaction: Transaction, job_id: JobId, job_type: JobType) -> bool:
+        """Ask a leased job to stop; return whether that is new."""
         # Jobs of a type that the catalog has lost can be cancelled: nobody can say that they may not.
         definition = self._catalog.definitions.get(job_type)
         if definition is not None and not definition.cancellable:
             raise JobNotCancellable(job_id, "it runs, and its definition forbids it")
-        await transaction.leases.request_cancels([job_id])
+        return job_id in await transaction.leases.request_cancels([job_id])
 
 
 def _refuse_ended(job_id: JobId, locked: LockedJob) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
@@ -11,6 +12,7 @@ from job_api.operations import selected_jobs
 from job_api.operations.caller import Caller
 from job_api.operations.selected_jobs import SelectedOutcome, SelectedRequest
 from shared.catalog.catalog import Catalog
+from shared.domain.audit import AuditAction
 from shared.domain.identity import JobId, JobType
 from shared.storage import selections
 from shared.storage.selections import Selected
@@ -55,14 +57,19 @@ class CancelJobs:
         if request.dry_run:
             return await selected_jobs.count(self._transactions, along)
         return await selected_jobs.change_each(
-            self._transactions, along, self._cancel, self._tell, jobs_per_step_max=JOBS_PER_STEP_MAX
+            self._transactions,
+            along,
+            partial(self._cancel, caller),
+            self._tell,
+            jobs_per_step_max=JOBS_PER_STEP_MAX,
         )
 
-    async def _cancel(self, transaction: Transaction, jobs: Sequence[Selected]) -> _Cancels:
+    async def _cancel(self, caller: Caller, transaction: Transaction, jobs: Sequence[Selected]) -> _Cancels:
         job_ids = [each.job_id for each in jobs]
         waiting = await transaction.states.cancel_waiting(job_ids)
         others = [each for each in job_ids if each not in waiting]
         leased = await transaction.leases.request_cancels(others, protected=self._protected)
+        await transaction.audit.add_for_jobs(caller.subject, AuditAction.JOB_CANCEL, [*waiting, *leased])
         return _Cancels(frozenset(waiting), frozenset(leased))
 
     async def _tell(self, cancels: _Cancels) -> int:

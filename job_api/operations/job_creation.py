@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from job_api.operations.job_request import CheckedJob
+from shared.domain.audit import AuditAction
 from shared.domain.errors import BatonError, FieldViolation, IdempotencyKeyReused, InvalidInput
 from shared.domain.identity import JobId, Owner, UploadId
 from shared.domain.jobs import Job
@@ -87,7 +88,8 @@ class JobCreation:
             if missing:
                 raise Faulty(missing)
             new = [_new_job(each) for each in items if each.job_id in fresh]
-            jobs = {each.job_id: each for each in await transaction.creation.create_jobs(new)}
+            made = await transaction.creation.create_jobs(new, action=AuditAction.JOB_CREATE)
+            jobs = {each.job_id: each for each in made}
             earlier = {each.job_id for each in bindings} - fresh
             if earlier:
                 jobs |= await transaction.jobs.get_many(sorted(earlier))

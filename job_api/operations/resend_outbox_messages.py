@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import structlog
 
 from job_api.operations.caller import Caller
+from shared.domain.audit import AuditAction
+from shared.storage.audit import AuditEntry
 from shared.storage.transactions import Transactions
 
 log = structlog.get_logger(__name__)
@@ -34,6 +36,9 @@ class ResendOutboxMessages:
         """
         async with self._transactions.begin() as transaction:
             count = await transaction.outbox_messages.resend(outbox_ids or None, limit=RESENT_PER_CALL_MAX)
+            if count:
+                record = AuditEntry(caller.subject, caller.subject, AuditAction.OUTBOX_RESEND)
+                await transaction.audit.add([record])
         if count:
             log.info("outbox_messages.resent", count=count, subject=caller.subject)
             self._wake_dispatcher.set()

@@ -11,8 +11,10 @@ from uuid import UUID
 import structlog
 
 from job_api.operations.caller import Caller
+from shared.domain.audit import AuditAction
 from shared.domain.errors import PayloadTooLarge, PlatformUnavailable
 from shared.domain.identity import Owner, UploadId
+from shared.storage.audit import AuditEntry
 from shared.storage.transactions import Transactions
 
 log = structlog.get_logger(__name__)
@@ -69,14 +71,15 @@ class UploadInput:
                 upload_id, owner, media_type=command.media_type, file_name=command.file_name
             )
         try:
-            uploaded = await self._store(upload_id, chunks)
+            record = AuditEntry(caller.subject, owner, AuditAction.INPUT_UPLOAD, upload_id)
+            uploaded = await self._store(upload_id, chunks, record)
         except BaseException:
             self._discard_soon(upload_id)
             raise
         log.info("upload.completed", upload_id=str(upload_id), document_bytes=uploaded.document_bytes)
         return uploaded
 
-    async def _store(self, upload_id: UploadId, chunks: AsyncIterator[bytes]) -> Uploaded:
+    async def _store(self, upload_id: UploadId, chunks: AsyncIterator[bytes], record: AuditEntry) -> Uploaded:
         digest = hashlib.sha256()
         total = number = 0
         gathered = bytearray()
@@ -94,6 +97,7 @@ class UploadInput:
             if gathered:
                 await transaction.uploads.add_chunk(upload_id, number + 1, bytes(gathered))
             await transaction.uploads.complete(upload_id, document_bytes=total, sha256=digest.hexdigest())
+            await transaction.audit.add([record])
         return Uploaded(upload_id, total, digest.hexdigest())
 
     async def _add(self, upload_id: UploadId, number: int, content: bytes) -> None:
