@@ -1264,9 +1264,13 @@ class WatchJobsResponse(_message.Message):
     JOB_FIELD_NUMBER: _builtins.int
     KEEP_ALIVE_FIELD_NUMBER: _builtins.int
     ENDED_FIELD_NUMBER: _builtins.int
+    BEGAN_FIELD_NUMBER: _builtins.int
+    LEFT_FIELD_NUMBER: _builtins.int
+    left: _builtins.bool
+    """Of a job: it fitted the filter, as far as the service knows, and no longer does. The stream may not have shown it before."""
     @_builtins.property
     def job(self) -> _job_pb2.Job:
-        """A job that changed, without artifacts."""
+        """A job that changed, as it is now, without artifacts."""
 
     @_builtins.property
     def keep_alive(self) -> Global___KeepAlive:
@@ -1276,22 +1280,45 @@ class WatchJobsResponse(_message.Message):
     def ended(self) -> Global___WatchEnded:
         """The stream ends here, on purpose."""
 
+    @_builtins.property
+    def began(self) -> Global___ViewBegan:
+        """The view begins."""
+
     def __init__(
         self,
         *,
         job: _job_pb2.Job | None = ...,
         keep_alive: Global___KeepAlive | None = ...,
         ended: Global___WatchEnded | None = ...,
+        began: Global___ViewBegan | None = ...,
+        left: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "job", b"job", "keep_alive", b"keep_alive", "update", b"update"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["began", b"began", "ended", b"ended", "job", b"job", "keep_alive", b"keep_alive", "update", b"update"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended", b"ended", "job", b"job", "keep_alive", b"keep_alive", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["began", b"began", "ended", b"ended", "job", b"job", "keep_alive", b"keep_alive", "left", b"left", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_update: _TypeAlias = _typing.Literal["job", "keep_alive", "ended"]  # noqa: Y015
+    _WhichOneofReturnType_update: _TypeAlias = _typing.Literal["job", "keep_alive", "ended", "began"]  # noqa: Y015
     _WhichOneofArgType_update: _TypeAlias = _typing.Literal["update", b"update"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_update) -> _WhichOneofReturnType_update | None: ...
 
 Global___WatchJobsResponse: _TypeAlias = WatchJobsResponse  # noqa: Y015
+
+@_typing.final
+class ViewBegan(_message.Message):
+    """Says that changes are shown from here on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ViewBegan: _TypeAlias = ViewBegan  # noqa: Y015
 
 @_typing.final
 class EstimateBatchRequest(_message.Message):

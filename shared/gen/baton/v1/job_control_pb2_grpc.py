@@ -400,10 +400,22 @@ class JobControlServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchJobs(self, request, context):
-        """Streams the changes of all jobs that fit a filter, from now on: a live view, not a feed. Needs `jobs.read`.
+        """Streams jobs that fit a filter as they change, from now on: a live view, not a feed. Needs `jobs.read`.
+
+        The first message is a `began`. A job that changes is shown as it is then: states between two messages may have been
+        passed over, and one that waits to be sent is replaced by what the job has become. A job that no longer fits is shown
+        once more, with `left`. What was there before is not shown until it changes: a caller that lists jobs once it has got
+        the `began` knows all of them. Nothing is resumed: after a break, list again.
+
+        Creations are shown within about a second; all else usually at once. Ends and creations are found in any case. A start,
+        a retry or progress whose wake-up was lost is shown with the job's next change.
+
+        A keep-alive comes every 15 s. The last message is an `ended`: there is no FINISHED, and SLOW also says that more changed
+        than the service can show.
 
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): a filter is outside its range.
+        * `PERMISSION_DENIED`: the filter names another owner, and the caller has no `jobs.admin`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -158,10 +158,22 @@ class JobControlStub:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the cursor is malformed, or belongs to another job.
     """
     WatchJobs: _grpc.UnaryStreamMultiCallable[_job_control_pb2.WatchJobsRequest, _job_control_pb2.WatchJobsResponse]
-    """Streams the changes of all jobs that fit a filter, from now on: a live view, not a feed. Needs `jobs.read`.
+    """Streams jobs that fit a filter as they change, from now on: a live view, not a feed. Needs `jobs.read`.
+
+    The first message is a `began`. A job that changes is shown as it is then: states between two messages may have been
+    passed over, and one that waits to be sent is replaced by what the job has become. A job that no longer fits is shown
+    once more, with `left`. What was there before is not shown until it changes: a caller that lists jobs once it has got
+    the `began` knows all of them. Nothing is resumed: after a break, list again.
+
+    Creations are shown within about a second; all else usually at once. Ends and creations are found in any case. A start,
+    a retry or progress whose wake-up was lost is shown with the job's next change.
+
+    A keep-alive comes every 15 s. The last message is an `ended`: there is no FINISHED, and SLOW also says that more changed
+    than the service can show.
 
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): a filter is outside its range.
+    * `PERMISSION_DENIED`: the filter names another owner, and the caller has no `jobs.admin`.
     """
     EstimateBatch: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.EstimateBatchRequest, _job_control_pb2.EstimateBatchResponse]
     """Says what a batch would take, without creating it. Needs the scope `jobs.read`.
@@ -421,10 +433,22 @@ class JobControlAsyncStub(JobControlStub):
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the cursor is malformed, or belongs to another job.
     """
     WatchJobs: _aio.UnaryStreamMultiCallable[_job_control_pb2.WatchJobsRequest, _job_control_pb2.WatchJobsResponse]  # type: ignore[assignment]
-    """Streams the changes of all jobs that fit a filter, from now on: a live view, not a feed. Needs `jobs.read`.
+    """Streams jobs that fit a filter as they change, from now on: a live view, not a feed. Needs `jobs.read`.
+
+    The first message is a `began`. A job that changes is shown as it is then: states between two messages may have been
+    passed over, and one that waits to be sent is replaced by what the job has become. A job that no longer fits is shown
+    once more, with `left`. What was there before is not shown until it changes: a caller that lists jobs once it has got
+    the `began` knows all of them. Nothing is resumed: after a break, list again.
+
+    Creations are shown within about a second; all else usually at once. Ends and creations are found in any case. A start,
+    a retry or progress whose wake-up was lost is shown with the job's next change.
+
+    A keep-alive comes every 15 s. The last message is an `ended`: there is no FINISHED, and SLOW also says that more changed
+    than the service can show.
 
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): a filter is outside its range.
+    * `PERMISSION_DENIED`: the filter names another owner, and the caller has no `jobs.admin`.
     """
     EstimateBatch: _aio.UnaryUnaryMultiCallable[_job_control_pb2.EstimateBatchRequest, _job_control_pb2.EstimateBatchResponse]  # type: ignore[assignment]
     """Says what a batch would take, without creating it. Needs the scope `jobs.read`.
@@ -771,10 +795,22 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         request: _job_control_pb2.WatchJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_job_control_pb2.WatchJobsResponse], _abc.AsyncIterator[_job_control_pb2.WatchJobsResponse]]:
-        """Streams the changes of all jobs that fit a filter, from now on: a live view, not a feed. Needs `jobs.read`.
+        """Streams jobs that fit a filter as they change, from now on: a live view, not a feed. Needs `jobs.read`.
+
+        The first message is a `began`. A job that changes is shown as it is then: states between two messages may have been
+        passed over, and one that waits to be sent is replaced by what the job has become. A job that no longer fits is shown
+        once more, with `left`. What was there before is not shown until it changes: a caller that lists jobs once it has got
+        the `began` knows all of them. Nothing is resumed: after a break, list again.
+
+        Creations are shown within about a second; all else usually at once. Ends and creations are found in any case. A start,
+        a retry or progress whose wake-up was lost is shown with the job's next change.
+
+        A keep-alive comes every 15 s. The last message is an `ended`: there is no FINISHED, and SLOW also says that more changed
+        than the service can show.
 
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): a filter is outside its range.
+        * `PERMISSION_DENIED`: the filter names another owner, and the caller has no `jobs.admin`.
         """
 
     @_abc_1.abstractmethod
