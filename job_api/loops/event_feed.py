@@ -53,7 +53,7 @@ class EventFeed:
     def leave(self, subscription: EventSubscription) -> None:
         self._watches.pop(subscription, None)
 
-    def stir(self) -> None:
+    def stir(self, _: EventSubscription) -> None:
         self._wake.set()
 
     async def drain(self) -> None:

@@ -1,8 +1,4 @@
-"""Reads what is new about watched jobs, once for all their watchers.
-
-A hint, a new watcher or the slow poll says which jobs to look at; the step reads events, pieces and progress
-of many jobs by one statement each. Postgres is authoritative, and each watcher's position says what it has
-seen, so a lost hint costs a poll, and a crash a resume from the cursor.
+"""Reads events, pieces and progress of watched jobs, of many by one statement each.
 
 Order: a piece of an attempt comes after the events that start it, and before the one that ends it. The
 statements see the database at different times, so the order of reading makes the order of telling: pieces are
@@ -13,21 +9,18 @@ told only with pieces that were read after it, hence with all of them.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-import structlog
-
-from job_api.loops.slow_watches import found_slow
+from job_api.loops.subject_feed import SubjectFeed
 from job_api.operations.watching import (
     ENDS_OF_ATTEMPTS,
     EndReason,
+    JobSubscription,
     Numbered,
     Position,
     Progress,
-    Subscription,
 )
 from shared.domain.errors import JobNotFound
 from shared.domain.events import JobEvent, JobEventKind
@@ -36,10 +29,6 @@ from shared.domain.jobs import TERMINAL_STATES, Job, JobState
 from shared.storage.pieces import StoredPiece
 from shared.storage.transactions import Transaction, Transactions
 
-log = structlog.get_logger(__name__)
-
-JOBS_PER_STEP_MAX = 500
-"""Jobs in one statement; a thousand watched jobs are two steps."""
 EVENTS_MAX = 64
 PIECES_MAX = 64
 """Of one job in one step; a piece has 64 KiB at most."""
@@ -58,6 +47,14 @@ class News:
     complete: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A job, and what is new about it; the job was read last."""
+
+    news: News
+    job: Job
+
+
 @dataclass(slots=True)
 class _Read:
     """What the statements returned for one job."""
@@ -70,8 +67,10 @@ class _Read:
     """Whether those were read, and fitted."""
 
 
-class JobFeed:
-    """Hands news to subscriptions whose queues have room; one that has none for too long is ended."""
+class JobFeed(SubjectFeed[JobId, JobSubscription, Found]):
+    """Hands events, pieces and progress to the watchers of jobs; the poll is also for progress."""
+
+    subject_field = "job_id"
 
     def __init__(
         self,
@@ -81,125 +80,30 @@ class JobFeed:
         monotonic: Callable[[], float],
         wake: asyncio.Event,
     ) -> None:
+        super().__init__(slow_after=slow_after, monotonic=monotonic, wake=wake)
         self._transactions = transactions
-        self._slow_seconds = slow_after.total_seconds()
-        self._monotonic = monotonic
-        self._wake = wake
-        self._watches: defaultdict[JobId, set[Subscription]] = defaultdict(set)
-        self._due: dict[Subscription, None] = {}  # in the order in which they became due
-        self._foremost_first = True
-        self._draining = False
 
-    def join(self, subscription: Subscription) -> None:
-        if self._draining:
-            subscription.end(EndReason.DRAINING)
-            return
-        self._watches[subscription.job_id].add(subscription)
-        self._look_for(subscription)
+    def _subject(self, subscription: JobSubscription) -> JobId:
+        return subscription.job_id
 
-    def leave(self, subscription: Subscription) -> None:
-        self._due.pop(subscription, None)
-        watches = self._watches.get(subscription.job_id, set())
-        watches.discard(subscription)
-        if not watches:
-            self._watches.pop(subscription.job_id, None)
+    async def _read(self, positions: Mapping[JobId, Position]) -> Mapping[JobId, Found]:
+        async with self._transactions.begin() as transaction:
+            news = await _news(transaction, positions)
+            jobs = await transaction.jobs.get_many(list(positions))
+        return {job_id: Found(news[job_id], job) for job_id, job in jobs.items()}
 
-    def stir(self, subscription: Subscription) -> None:
-        subscription.full_since = None
-        self._look_for(subscription)
-
-    def is_watched(self) -> bool:
-        """Whether hints are of any use."""
-        return bool(self._watches)
-
-    def note(self, job_ids: frozenset[JobId]) -> None:
-        """Hear a hint that these jobs have changed; those that nobody watches don't matter."""
-        for job_id in job_ids & self._watches.keys():
-            self._look_for(*self._watches[job_id])
-
-    async def drain(self) -> None:
-        """End every watch, and each that comes later."""
-        self._draining = True
-        for each in self._all():
-            each.end(EndReason.DRAINING)
-
-    async def poll(self) -> bool:
-        """Look for news of everything: what a lost hint missed, and progress. End those who are too slow."""
-        self._end_slow()
-        self._look_for(*self._all())
-        return False
-
-    async def step(self) -> bool:
-        """Read for the watches that are due, hand out, and return True if there may be more."""
-        chosen = self._chosen()
-        if not chosen:
-            return False
-        positions = {job_id: watches[0].position for job_id, watches in chosen.items()}
-        taken = [each for watches in chosen.values() for each in watches]
-        for each in taken:  # before reading: a hint that comes meanwhile counts again
-            del self._due[each]
-        try:
-            async with self._transactions.begin() as transaction:
-                news = await _news(transaction, positions)
-                jobs = await transaction.jobs.get_many(list(positions))
-        except BaseException:
-            self._due.update(
-                dict.fromkeys(each for each in taken if each in self._watches.get(each.job_id, ()))
-            )
-            raise
-        for job_id, watches in chosen.items():
-            self._hand_out(job_id, watches, news[job_id], jobs.get(job_id))
-        return bool(self._due)
-
-    def _is_watching(self, subscription: Subscription) -> bool:
-        return subscription in self._watches.get(subscription.job_id, ())
-
-    def _all(self) -> list[Subscription]:
-        return [each for watches in self._watches.values() for each in watches]
-
-    def _look_for(self, *subscriptions: Subscription) -> None:
-        self._due.update(dict.fromkeys(subscriptions))
-        if subscriptions:
-            self._wake.set()
-
-    def _end_slow(self) -> None:
-        now = self._monotonic()
-        for each in found_slow(self._all(), now=now, slow_seconds=self._slow_seconds):
-            log.info("watch.too_slow", job_id=str(each.job_id))
-            each.end(EndReason.SLOW)
-
-    def _chosen(self) -> dict[JobId, list[Subscription]]:
-        """Choose for each job with due watches those to read for, all at one position.
-
-        Where watches of a job stand apart, the foremost and the hindmost take turns, so that one that
-        catches up does not hold the others back.
-        """
-        self._foremost_first = not self._foremost_first
-        pick = max if self._foremost_first else min
-        ready: dict[JobId, list[Subscription]] = {}
-        for each in list(self._due):
-            if each.ended or not each.has_room:
-                del self._due[each]  # `stir` or the poll bring it back
-            elif each.job_id in ready or len(ready) < JOBS_PER_STEP_MAX:
-                ready.setdefault(each.job_id, []).append(each)
-        return {job_id: _at(pick(each.position for each in due), due) for job_id, due in ready.items()}
-
-    def _hand_out(self, job_id: JobId, watches: list[Subscription], news: News, job: Job | None) -> None:
-        for each in watches:
-            if job is None:
-                each.end(JobNotFound(job_id))
-                continue
-            each.put(news.numbered)
-            if job.state in TERMINAL_STATES and each.position.event >= job.last_event_number:
-                each.end(EndReason.FINISHED)
-            elif job.state is JobState.RUNNING and each.position.attempt == job.attempt:
-                each.put_progress(Progress(job.attempt, job.progress, job.progress_message))
-            if not news.complete and self._is_watching(each):
-                self._due.setdefault(each)
-
-
-def _at(position: Position, watches: Sequence[Subscription]) -> list[Subscription]:
-    return [each for each in watches if each.position == position]
+    def _hand_out(self, subscription: JobSubscription, news: Found | None) -> bool:
+        if news is None:
+            subscription.end(JobNotFound(subscription.job_id))
+            return True
+        job = news.job
+        subscription.put(news.news.numbered)
+        at = subscription.position
+        if job.state in TERMINAL_STATES and at.event >= job.last_event_number:
+            subscription.end(EndReason.FINISHED)
+        elif job.state is JobState.RUNNING and at.attempt == job.attempt:
+            subscription.put_progress(Progress(job.attempt, job.progress, job.progress_message))
+        return news.news.complete
 
 
 async def _news(transaction: Transaction, positions: Mapping[JobId, Position]) -> dict[JobId, News]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 
 from job_api.operations import event_cursors
-from job_api.operations.event_watching import EndReason, EventSubscription, FeedReader, FeedUpdate
+from job_api.operations.event_watching import EventSubscription, FeedUpdate
+from job_api.operations.subscriptions import Feed
 from shared.storage.transactions import Transactions
 
 
@@ -22,9 +24,11 @@ class WatchedFeed:
 class WatchEvents:
     """A stream without end of its own; where the service ends it, it says why with an `EndReason`."""
 
-    def __init__(self, transactions: Transactions, reader: FeedReader, *, keep_alive: timedelta) -> None:
+    def __init__(
+        self, transactions: Transactions, feed: Feed[EventSubscription], *, keep_alive: timedelta
+    ) -> None:
         self._transactions = transactions
-        self._reader = reader
+        self._feed = feed
         self._keep_alive_seconds = keep_alive.total_seconds()
 
     async def __call__(
@@ -38,15 +42,7 @@ class WatchEvents:
         async with self._transactions.begin() as transaction:
             position = await event_cursors.start(transaction, cursor)
         subscription = EventSubscription(position, event_types)
-        self._reader.join(subscription)
-        try:
-            ended = False
-            while not ended:
-                had_room = subscription.has_room
-                sent = await subscription.take(keep_alive_seconds=self._keep_alive_seconds)
-                if subscription.has_room and not had_room:
-                    self._reader.stir()
-                ended = isinstance(sent.update, EndReason)
-                yield WatchedFeed(sent.update, event_cursors.seal(sent.number))
-        finally:
-            self._reader.leave(subscription)
+        watch = subscription.follow(self._feed, keep_alive_seconds=self._keep_alive_seconds)
+        async with aclosing(watch) as updates:
+            async for sent in updates:
+                yield WatchedFeed(sent.update, event_cursors.seal(sent.position))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from job_api.operations import opaque, paging
 from job_api.operations.caller import Caller
+from job_api.operations.subscriptions import Feed
 from job_api.operations.visibility import visible_job
-from job_api.operations.watching import ENDS_OF_ATTEMPTS, EndReason, Feed, Position, Subscription, Update
+from job_api.operations.watching import ENDS_OF_ATTEMPTS, JobSubscription, Position, Update
 from shared.domain.errors import FieldViolation, InvalidInput
 from shared.domain.events import JobEventKind
 from shared.domain.identity import JobId
@@ -46,7 +48,9 @@ class Watched:
 class WatchJob:
     """A stream of updates until the terminal event; it ends with an `EndReason`."""
 
-    def __init__(self, transactions: Transactions, feed: Feed, *, keep_alive: timedelta) -> None:
+    def __init__(
+        self, transactions: Transactions, feed: Feed[JobSubscription], *, keep_alive: timedelta
+    ) -> None:
         self._transactions = transactions
         self._feed = feed
         self._keep_alive_seconds = keep_alive.total_seconds()
@@ -62,20 +66,12 @@ class WatchJob:
             job = await visible_job(transaction, caller, command.job_id)
             position = await _start(transaction, job, command)
         place = _place(command.job_id)
-        subscription = Subscription(command.job_id, position)
-        self._feed.join(subscription)
-        try:
-            ended = False
-            while not ended:
-                had_room = subscription.has_room
-                sent = await subscription.take(keep_alive_seconds=self._keep_alive_seconds)
-                if subscription.has_room and not had_room:
-                    self._feed.stir(subscription)
-                ended = isinstance(sent.update, EndReason)
+        subscription = JobSubscription(command.job_id, position)
+        watch = subscription.follow(self._feed, keep_alive_seconds=self._keep_alive_seconds)
+        async with aclosing(watch) as updates:
+            async for sent in updates:
                 at = sent.position
                 yield Watched(sent.update, opaque.seal(place, [at.event, at.attempt, at.piece]))
-        finally:
-            self._feed.leave(subscription)
 
 
 def _place(job_id: JobId) -> list[str]:

@@ -1,15 +1,11 @@
-"""Watches of jobs in memory: how far each has come, what waits to be sent, and how it ends."""
+"""Watches of jobs in memory: how far each has come, and what waits to be sent."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Protocol
 
-from shared.domain.errors import BatonError
+from job_api.operations.subscriptions import EndReason, KeepAlive, Sent, Subscription
 from shared.domain.events import JobEvent, JobEventKind
 from shared.domain.identity import JobId
 from shared.storage.pieces import StoredPiece
@@ -17,19 +13,14 @@ from shared.storage.pieces import StoredPiece
 __all__ = [
     "ENDS_OF_ATTEMPTS",
     "EndReason",
-    "Feed",
+    "JobSubscription",
     "KeepAlive",
     "Numbered",
     "Position",
     "Progress",
-    "Sent",
     "StoredPiece",
-    "Subscription",
     "Update",
 ]
-
-ROOM_MIN = 64
-"""So many numbered updates may wait for a watcher; while more do, nothing is read for it."""
 
 ENDS_OF_ATTEMPTS = frozenset({JobEventKind.ATTEMPT_ENDED, JobEventKind.SUCCEEDED})
 """Every attempt has one of these as its last event but for the job's own end."""
@@ -69,125 +60,36 @@ class Progress:
     message: str
 
 
-class EndReason(StrEnum):
-    """Why a watch ended on purpose."""
-
-    FINISHED = "finished"
-    SLOW = "slow"
-    DRAINING = "draining"
-
-
-@dataclass(frozen=True, slots=True)
-class KeepAlive:
-    """Nothing happened for a while."""
-
-
 Numbered = JobEvent | StoredPiece
 Update = JobEvent | StoredPiece | Progress | KeepAlive | EndReason
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """An update, and what the watcher has seen with it."""
-
-    update: Update
-    position: Position
-
-
-class Subscription:
-    """One watch: the feed puts in, one reader takes out; all in one event loop.
-
-    Events and pieces wait in order; of progress only the latest waits.
-    """
+class JobSubscription(Subscription[Numbered | Progress, Position]):
+    """One watch of a job: events and pieces wait in order, and of progress only the latest."""
 
     def __init__(self, job_id: JobId, position: Position) -> None:
+        super().__init__(position)
         self.job_id = job_id
-        self.position = position
-        self._sent = position
-        self._waiting: deque[Sent] = deque()
-        self._progress: Progress | None = None
         self._progress_seen = Progress(position.attempt, 0, "")
-        self._end: EndReason | BatonError | None = None
-        self._stirred = asyncio.Event()
-        self.full_since: float | None = None
-
-    @property
-    def has_room(self) -> bool:
-        return len(self._waiting) < ROOM_MIN
-
-    @property
-    def ended(self) -> bool:
-        return self._end is not None
 
     def put(self, updates: Iterable[Numbered]) -> None:
-        """Let numbered updates wait, and move on behind them."""
-        for each in updates:
-            if isinstance(each, JobEvent):
-                self.position = self.position.after_event(each)
-                if not self.position.attempt:
-                    self._progress = None  # of an attempt that is over
-            else:
-                self.position = self.position.after_piece(each)
-            self._waiting.append(Sent(each, self.position))
-        self._stirred.set()
+        """Let numbered updates wait, and move on behind them; nothing happens if the watch has ended."""
+        if not self.ended:
+            self._let_wait([self._behind(each) for each in updates])
 
     def put_progress(self, progress: Progress) -> None:
         """Replace the progress that waits, if this is news."""
         if progress.attempt != self._progress_seen.attempt:
             self._progress_seen = Progress(progress.attempt, 0, "")
         if progress != self._progress_seen:
-            self._progress = self._progress_seen = progress
-            self._stirred.set()
+            self._progress_seen = progress
+            self._let_latest_wait(progress)
 
-    def end(self, why: EndReason | BatonError) -> None:
-        """End the watch: after what waits if it is finished, at once otherwise. The first end counts."""
-        if self._end is not None:
-            return
-        self._end = why
-        if why is not EndReason.FINISHED:
-            self._waiting.clear()
-        self._progress = None
-        self._stirred.set()
-
-    async def take(self, *, keep_alive_seconds: float) -> Sent:
-        """Wait for the next update; after `EndReason` there is none.
-
-        Raises:
-            BatonError: What the watch ended with.
-        """
-        try:
-            async with asyncio.timeout(keep_alive_seconds):
-                while not (self._waiting or self._progress or self._end):
-                    self._stirred.clear()
-                    await self._stirred.wait()
-        except TimeoutError:
-            return Sent(KeepAlive(), self._sent)
-        return self._next()
-
-    def _next(self) -> Sent:
-        if self._waiting:
-            sent = self._waiting.popleft()
-            self._sent = sent.position
-            return sent
-        if self._progress is not None:
-            progress, self._progress = self._progress, None
-            return Sent(progress, self._sent)
-        if isinstance(self._end, BatonError):
-            raise self._end
-        return Sent(self._end or KeepAlive(), self._sent)
-
-
-class Feed(Protocol):
-    """Reads for all watches together."""
-
-    def join(self, subscription: Subscription) -> None:
-        """Read for a watch from its position on."""
-        ...
-
-    def leave(self, subscription: Subscription) -> None:
-        """Read no more for a watch; nothing happens if it has left."""
-        ...
-
-    def stir(self, subscription: Subscription) -> None:
-        """Hear that a watch has room again."""
-        ...
+    def _behind(self, update: Numbered) -> Sent[Numbered | Progress, Position]:
+        if isinstance(update, JobEvent):
+            self.position = self.position.after_event(update)
+            if not self.position.attempt:
+                self._latest = None  # of an attempt that is over
+        else:
+            self.position = self.position.after_piece(update)
+        return Sent(update, self.position)

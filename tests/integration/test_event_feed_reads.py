@@ -113,7 +113,7 @@ async def test_a_thousand_watchers_cost_one_read_and_each_gets_every_event_once(
         assert await feed.step() is False
         assert counted.begun - before == 1
     for each in watches:
-        taken = [(await each.take(keep_alive_seconds=5)).number for _ in range(60)]
+        taken = [(await each.take(keep_alive_seconds=5)).position for _ in range(60)]
         assert taken == list(range(1, 61))
 
 
@@ -137,7 +137,7 @@ async def test_a_watch_that_catches_up_does_not_hold_back_those_at_the_end(
     while await feed.step():
         pass
     assert behind.position == ahead.position == 2_001
-    assert (await behind.take(keep_alive_seconds=5)).number == 2_001
+    assert (await behind.take(keep_alive_seconds=5)).position == 2_001
 
 
 async def test_a_watch_whose_events_were_removed_before_it_read_them_is_told_so(
@@ -157,7 +157,7 @@ async def test_a_watch_whose_events_were_removed_before_it_read_them_is_told_so(
         pass
     with pytest.raises(InvalidInput, match="cursor"):
         await late.take(keep_alive_seconds=5)
-    assert (await oldest.take(keep_alive_seconds=5)).number == 6
+    assert (await oldest.take(keep_alive_seconds=5)).position == 6
 
 
 async def test_a_watch_that_comes_while_the_service_stops_is_sent_away_at_once(

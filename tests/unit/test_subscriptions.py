@@ -8,14 +8,14 @@ from uuid import UUID
 
 import pytest
 
+from job_api.operations.subscriptions import ROOM_MIN
 from job_api.operations.watching import (
-    ROOM_MIN,
     EndReason,
+    JobSubscription,
     KeepAlive,
     Position,
     Progress,
     StoredPiece,
-    Subscription,
 )
 from shared.domain.errors import JobNotFound
 from shared.domain.events import JobEvent, JobEventKind
@@ -33,7 +33,7 @@ def piece(number: int, attempt: int = 1) -> StoredPiece:
     return StoredPiece(JOB, attempt, number, "text")
 
 
-async def taken(subscription: Subscription) -> object:
+async def taken(subscription: JobSubscription) -> object:
     return (await subscription.take(keep_alive_seconds=5)).update
 
 
@@ -48,7 +48,7 @@ def test_a_position_follows_events_and_pieces() -> None:
 
 
 async def test_numbered_updates_go_before_progress_of_which_the_latest_counts() -> None:
-    subscription = Subscription(JOB, Position(2, 1))
+    subscription = JobSubscription(JOB, Position(2, 1))
     subscription.put_progress(Progress(1, 10, ""))
     subscription.put_progress(Progress(1, 20, ""))
     subscription.put([event(3), piece(1)])
@@ -58,7 +58,7 @@ async def test_numbered_updates_go_before_progress_of_which_the_latest_counts() 
 
 
 async def test_progress_of_an_attempt_that_is_over_is_dropped() -> None:
-    subscription = Subscription(JOB, Position(2, 1))
+    subscription = JobSubscription(JOB, Position(2, 1))
     subscription.put_progress(Progress(1, 90, ""))
     over = event(3, JobEventKind.ATTEMPT_ENDED)
     subscription.put([over])
@@ -67,7 +67,7 @@ async def test_progress_of_an_attempt_that_is_over_is_dropped() -> None:
 
 
 async def test_a_cursor_stands_for_what_was_taken_not_for_what_waits() -> None:
-    subscription = Subscription(JOB, Position(2, 1))
+    subscription = JobSubscription(JOB, Position(2, 1))
     subscription.put([piece(1), piece(2), piece(3)])
     await taken(subscription)
     subscription.end(EndReason.SLOW)
@@ -76,7 +76,7 @@ async def test_a_cursor_stands_for_what_was_taken_not_for_what_waits() -> None:
 
 
 async def test_a_watch_that_is_finished_hands_out_what_waits_first_and_the_first_end_counts() -> None:
-    subscription = Subscription(JOB, Position(2, 1))
+    subscription = JobSubscription(JOB, Position(2, 1))
     subscription.put([piece(1)])
     subscription.end(EndReason.FINISHED)
     subscription.end(EndReason.DRAINING)
@@ -84,7 +84,7 @@ async def test_a_watch_that_is_finished_hands_out_what_waits_first_and_the_first
 
 
 async def test_a_watch_may_end_with_an_error() -> None:
-    subscription = Subscription(JOB, Position())
+    subscription = JobSubscription(JOB, Position())
     waiting = asyncio.create_task(taken(subscription))
     await asyncio.sleep(0)
     subscription.end(JobNotFound(JOB))
@@ -93,7 +93,7 @@ async def test_a_watch_may_end_with_an_error() -> None:
 
 
 def test_a_watch_has_room_until_enough_waits() -> None:
-    subscription = Subscription(JOB, Position(2, 1))
+    subscription = JobSubscription(JOB, Position(2, 1))
     subscription.put([piece(n) for n in range(1, ROOM_MIN)])
     assert subscription.has_room
     subscription.put([piece(ROOM_MIN)])

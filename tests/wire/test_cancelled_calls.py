@@ -13,7 +13,7 @@ import grpc
 import pytest
 import sqlalchemy as sa
 
-from job_api.operations.watching import Subscription
+from job_api.operations.subscriptions import Subscription
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from tests.support.control_service import Control, control_running
 
