@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from uuid import UUID
 
 from job_worker.operations.attempt_ends import AttemptEnds
 from shared.domain.identity import IncarnationId, JobType, SessionId
 from shared.domain.leases import LeaseRef
+from shared.storage.sessions import VersionPair
 from shared.storage.transactions import Transactions
 from shared.streams.wake_ups import WakeUps
 
@@ -68,6 +71,7 @@ class OpenSession:
                 executor_name=hello.executor_name,
                 runtime=hello.runtime,
                 job_types=[each.job_type for each in hello.capabilities],
+                versions=_versions(hello.capabilities),
             )
             unnamed = await transaction.attempts.lock_unnamed(hello.incarnation_id, named=named)
             await transaction.states.end_attempts([self._ends.given_back(each) for each in unnamed])
@@ -79,3 +83,11 @@ class OpenSession:
             kept=[each for each in hello.held if each in kept],
             lost=[each for each in hello.held if each not in kept],
         )
+
+
+def _versions(capabilities: Iterable[Capability]) -> Mapping[JobType, set[VersionPair]]:
+    """Return the versions of each job type; one may be named several times."""
+    versions = defaultdict[JobType, set[VersionPair]](set)
+    for each in capabilities:
+        versions[each.job_type] |= {*product(each.input_schema_versions, each.output_schema_versions)}
+    return versions

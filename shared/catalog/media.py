@@ -1,4 +1,4 @@
-"""The nine media job types, as drills: synthetic work in their queues, until a deployment does the real thing.
+"""The nine media job types, as drills: synthetic work in their queues until a deployment does the real one.
 
 So a batch, a group of executors and an estimate can be tried before there is anything that renders.
 """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 
 import sqlalchemy as sa
 
@@ -11,14 +13,19 @@ from shared.domain.identity import IncarnationId, JobType, SessionId
 from shared.storage import tables
 from shared.storage.database import Connection
 
+VersionPair = tuple[int, int]
+"""Of an input's schema and an output's."""
+
 _REPLACE = sa.text("""
-insert into executor_sessions (incarnation_id, session_id, executor_name, runtime, job_types, hello_time)
+insert into executor_sessions (
+    incarnation_id, session_id, executor_name, runtime, job_types, schema_versions, hello_time)
 values (
     cast(:incarnation_id as uuid), cast(:session_id as uuid), :executor_name, :runtime,
-    cast(:job_types as text[]), engine_time())
+    cast(:job_types as text[]), cast(:schema_versions as jsonb), engine_time())
 on conflict (incarnation_id) do update set
     session_id = excluded.session_id, executor_name = excluded.executor_name, runtime = excluded.runtime,
-    job_types = excluded.job_types, hello_time = excluded.hello_time
+    job_types = excluded.job_types, schema_versions = excluded.schema_versions,
+    hello_time = excluded.hello_time
 """)
 
 _FORGET = sa.text("""
@@ -44,8 +51,17 @@ class ExecutorSessions:
         executor_name: str,
         runtime: str,
         job_types: Sequence[JobType],
+        versions: Mapping[JobType, Collection[VersionPair]] = MappingProxyType({}),
     ) -> None:
-        """Make the session the only one of its incarnation; waits for claims of an older one to end."""
+        """Make the session the only one of its incarnation; waits for claims of an older one to end.
+
+        Args:
+            versions: What it can do of each type; one that is not named here counts as done in all of them.
+        """
+        told = {
+            job_type: [f"{given}.{made}" for given, made in sorted(pairs)]
+            for job_type, pairs in versions.items()
+        }
         await self._connection.execute(
             _REPLACE,
             {
@@ -54,6 +70,7 @@ class ExecutorSessions:
                 "executor_name": executor_name,
                 "runtime": runtime,
                 "job_types": list(job_types),
+                "schema_versions": json.dumps(told),
             },
         )
 

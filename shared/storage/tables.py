@@ -208,6 +208,7 @@ executor_sessions = sa.Table(
     held("executor_name", TEXT),
     held("runtime", TEXT),
     held("job_types", ARRAY(TEXT)),
+    held("schema_versions", JSON),
     held("hello_time", TIME),
     sa.Index("executor_sessions_by_name", "executor_name", "incarnation_id"),
 )

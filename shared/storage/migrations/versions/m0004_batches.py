@@ -79,6 +79,8 @@ _UPGRADE = (
     "alter table leases add column if not exists job_type text not null default ''",
     "alter table leases add column if not exists owner text not null default ''",
     "alter table leases add column if not exists limited boolean not null default false",
+    # `{"job_type": ["1.1", "1.2"]}`, of input and output; a session of an older service tells of none.
+    "alter table executor_sessions add column if not exists schema_versions jsonb not null default '{}'",
     """
     create table if not exists lease_limits (
         job_type text primary key,
@@ -150,3 +152,4 @@ def downgrade() -> None:
     op.execute("delete from idempotency_keys where job_id is null")
     op.execute("alter table idempotency_keys drop column batch_id, alter column job_id set not null")
     op.execute("alter table leases drop column job_type, drop column owner, drop column limited")
+    op.execute("alter table executor_sessions drop column schema_versions")
