@@ -19,7 +19,8 @@ def described(job_filter: JobFilter) -> dict[str, Any]:
     fields = asdict(job_filter)
     for name in ("created_from", "created_to"):
         fields[name] = fields[name] and fields[name].isoformat()
-    return {**fields, "states": sorted(fields["states"])}
+    batch_id = fields["batch_id"] and str(fields["batch_id"])
+    return {**fields, "batch_id": batch_id, "states": sorted(fields["states"])}
 
 
 def place(at: Position) -> list[str]:

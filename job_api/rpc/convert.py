@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from job_api.operations.caller import Caller
 from job_api.operations.create_jobs import Wish
@@ -71,17 +71,19 @@ def create_job_command(
             job_type=fields.text("job_type", request.job_type, least=1, most=JOB_TYPE_CHARACTERS_MAX),
             input=request.input,
             key=idempotency_key(fields, request),
-            target=_target(fields, request.target) if request.HasField("target") else None,
+            target=target(fields, request.target) if request.HasField("target") else None,
             run_time=run_time,
             start_by_time=start_by_time,
-            overrides=_overrides(fields, request.overrides),
+            overrides=overrides(fields, request.overrides),
             labels=fields.labels("labels", request.labels, most=labels_max),
             owner=fields.owner("owner", request.owner),
             traceparent=trace_context(traceparent),
         )
 
 
-def idempotency_key(fields: Fields, request: pb.CreateJobRequest | pb.RetryJobRequest) -> str | None:
+def idempotency_key(
+    fields: Fields, request: pb.CreateJobRequest | pb.RetryJobRequest | pb.CreateBatchRequest
+) -> str | None:
     """None where there is none."""
     key = request.idempotency_key if request.HasField("idempotency_key") else None
     if key is not None and not IDEMPOTENCY_KEY.fullmatch(key):
@@ -119,22 +121,15 @@ def upload_command(header: pb.UploadHeader) -> UploadCommand:
 
 def job_filter(fields: Fields, message: pb.JobFilter) -> JobFilter:
     """Read a filter; fields that are not set restrict nothing."""
-    for index, state in enumerate(message.states):
-        if state not in _STATES:
-            fields.refuse(f"filter.states[{index}]", "is not a state of a job")
+    states = job_states(fields, "filter.states", message.states)
     job_type = fields.text("filter.job_type", message.job_type, most=JOB_TYPE_CHARACTERS_MAX)
     queue = fields.text("filter.queue", message.queue, most=QUEUE_CHARACTERS_MAX)
     if message.text:
         fields.text("filter.text", message.text, least=3, most=100)
-    if message.batch_id:
-        fields.refuse("filter.batch_id", "there is no such batch")
-    target = message.target if message.HasField("target") else None
-    if target is not None:
-        fields.text("filter.target.type", target.type, least=1, most=64)
-        fields.text("filter.target.id", target.id, most=200)
+    target = wanted_target(fields, message, top="filter.")
     return JobFilter(
         owner=fields.owner("filter.owner", message.owner),
-        states=frozenset(_STATES[each] for each in message.states if each in _STATES),
+        states=states,
         job_type=JobType(job_type) if job_type else None,
         queue=QueueName(queue) if queue else None,
         created_from=fields.time(message, "create_time_from", top="filter."),
@@ -143,7 +138,26 @@ def job_filter(fields: Fields, message: pb.JobFilter) -> JobFilter:
         target_id=target.id or None if target is not None else None,
         labels=fields.labels("filter.labels", message.labels, most=LABELS_IN_FILTER_MAX) or None,
         text=message.text or None,
+        batch_id=fields.batch_id("filter.batch_id", message.batch_id) if message.batch_id else None,
     )
+
+
+def job_states(fields: Fields, field: str, states: Sequence[int]) -> frozenset[JobState]:
+    for index, state in enumerate(states):
+        if state not in _STATES:
+            fields.refuse(f"{field}[{index}]", "is not a state of a job")
+    return frozenset(_STATES[each] for each in states if each in _STATES)
+
+
+def wanted_target(
+    fields: Fields, message: pb.JobFilter | pb.ListBatchesRequest, *, top: str = ""
+) -> job_pb2.Target | None:
+    """Read the target of a filter, whose id may be empty; None where it is unset."""
+    if not message.HasField("target"):
+        return None
+    fields.text(f"{top}target.type", message.target.type, least=1, most=64)
+    fields.text(f"{top}target.id", message.target.id, most=200)
+    return message.target
 
 
 def watch_command(request: pb.WatchJobRequest) -> WatchCommand:
@@ -153,23 +167,23 @@ def watch_command(request: pb.WatchJobRequest) -> WatchCommand:
         return WatchCommand(fields.job_id(request.job_id), request.after_event_number, request.cursor)
 
 
-def _target(fields: Fields, target: job_pb2.Target) -> Target:
+def target(fields: Fields, told: job_pb2.Target) -> Target:
     return Target(
-        type=fields.text("target.type", target.type, least=1, most=64),
-        id=fields.text("target.id", target.id, least=1, most=200),
+        type=fields.text("target.type", told.type, least=1, most=64),
+        id=fields.text("target.id", told.id, least=1, most=200),
     )
 
 
-def _overrides(fields: Fields, overrides: pb.JobOverrides) -> Overrides:
-    priority = overrides.priority if overrides.HasField("priority") else None
+def overrides(fields: Fields, told: pb.JobOverrides) -> Overrides:
+    priority = told.priority if told.HasField("priority") else None
     if priority is not None and priority > PRIORITY_MAX:
         fields.refuse("overrides.priority", f"must be 0 to {PRIORITY_MAX}")
-    if overrides.credential_mode not in _CREDENTIAL_MODES:
+    if told.credential_mode not in _CREDENTIAL_MODES:
         fields.refuse("overrides.credential_mode", "is not a credential mode")
     return Overrides(
         priority=priority,
-        credential_mode=_CREDENTIAL_MODES.get(overrides.credential_mode),
-        credential_id=fields.text("overrides.credential_id", overrides.credential_id, most=64),
-        prompt_version=fields.text("overrides.prompt_version", overrides.prompt_version, most=64),
-        output_schema_version=overrides.output_schema_version,
+        credential_mode=_CREDENTIAL_MODES.get(told.credential_mode),
+        credential_id=fields.text("overrides.credential_id", told.credential_id, most=64),
+        prompt_version=fields.text("overrides.prompt_version", told.prompt_version, most=64),
+        output_schema_version=told.output_schema_version,
     )

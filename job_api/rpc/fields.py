@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from job_api.operations.paging import PageRequest
 from shared.domain.errors import FieldViolation, InvalidInput
-from shared.domain.identity import JobId, Owner
+from shared.domain.identity import BatchId, JobId, Owner
 
 PAGE_SIZE_DEFAULT = 50
 PAGE_SIZE_MAX = 1_000
@@ -51,6 +51,9 @@ class Fields:
 
     def job_id(self, value: str) -> JobId:
         return JobId(self.uuid("job_id", value))
+
+    def batch_id(self, field: str, value: str) -> BatchId:
+        return BatchId(self.uuid(field, value))
 
     def text(self, field: str, value: str, *, least: int = 0, most: int) -> str:
         """Check the number of characters; the database can't store NUL."""

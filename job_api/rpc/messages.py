@@ -22,7 +22,7 @@ def job_message(job: Job, *, inside: bool, artifacts: Sequence[Artifact] = ()) -
     Args:
         inside: Whether the caller may see what happened inside.
     """
-    error = _error(job.error, inside=inside)
+    error = error_message(job.error, inside=inside)
     return job_pb2.Job(
         job_id=str(job.job_id),
         job_type=job.job_type,
@@ -52,6 +52,8 @@ def job_message(job: Job, *, inside: bool, artifacts: Sequence[Artifact] = ()) -
         input_schema_version=job.input_schema_version,
         output_schema_version=job.output_schema_version,
         output_hash=job.output_hash,
+        batch_id=str(job.batch_id) if job.batch_id else "",
+        batch_item=job.batch_item or 0,
     )
 
 
@@ -64,7 +66,7 @@ def event_message(event: JobEvent, *, inside: bool) -> job_pb2.JobEvent:
         attempt=event.attempt,
         event_time=timestamp(event.event_time),
         outcome=_number(job_pb2.AttemptOutcome, "ATTEMPT_OUTCOME", event.outcome),
-        error=_error(event.error, inside=inside),
+        error=error_message(event.error, inside=inside),
         next_attempt_time=timestamp(event.next_attempt_time),
         forced=event.forced,
     )
@@ -79,7 +81,7 @@ def attempt_message(attempt: Attempt, *, inside: bool) -> job_pb2.Attempt:
         start_time=timestamp(attempt.start_time),
         end_time=timestamp(attempt.end_time),
         outcome=_number(job_pb2.AttemptOutcome, "ATTEMPT_OUTCOME", attempt.outcome),
-        error=_error(attempt.error, inside=inside),
+        error=error_message(attempt.error, inside=inside),
         suspect=attempt.suspect,
     )
 
@@ -132,7 +134,7 @@ def _number(kind, prefix: str, value: StrEnum | None):  # type: ignore[no-untype
     return kind.Value(f"{prefix}_{value.name if value is not None else 'UNSPECIFIED'}")
 
 
-def _error(error: JobError | None, *, inside: bool) -> job_pb2.JobError | None:
+def error_message(error: JobError | None, *, inside: bool) -> job_pb2.JobError | None:
     if error is None:
         return None
     return job_pb2.JobError(

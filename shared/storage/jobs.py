@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from shared.domain.identity import JobId, JobType, Owner, QueueName
+from shared.domain.identity import BatchId, JobId, JobType, Owner, QueueName
 from shared.domain.jobs import TERMINAL_STATES, Cancellation, Job, JobState, Target
 from shared.storage import tables
 from shared.storage.database import Connection
@@ -41,6 +41,7 @@ class JobFilter:
     target_id: str | None = None
     labels: Mapping[str, str] | None = None
     text: str | None = None
+    batch_id: BatchId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ def conditions(job_filter: JobFilter) -> list[sa.ColumnElement[bool]]:
         _JOBS.c.queue: job_filter.queue,
         _JOBS.c.target_type: job_filter.target_type,
         _JOBS.c.target_id: job_filter.target_id,
+        _JOBS.c.batch_id: job_filter.batch_id,
     }
     found: list[sa.ColumnElement[bool]] = [
         column == value for column, value in equal.items() if value is not None

@@ -27,7 +27,7 @@ class Selection:
     """Which jobs, as the database understands it.
 
     Attributes:
-        range: What the filter says about owner and time, by which the jobs are looked through.
+        range: What the filter says about owner, time and batch, by which the jobs are looked through.
         conditions: All that a job must fit.
     """
 
@@ -95,10 +95,13 @@ def retryable(job_filter: JobFilter, *, takes: Collection[tuple[JobType, int]]) 
 
 
 def _selection(job_filter: JobFilter, more: Sequence[sa.ColumnElement[bool]]) -> Selection:
-    by_owner_and_time = JobFilter(
-        owner=job_filter.owner, created_from=job_filter.created_from, created_to=job_filter.created_to
+    by_index = JobFilter(
+        owner=job_filter.owner,
+        created_from=job_filter.created_from,
+        created_to=job_filter.created_to,
+        batch_id=job_filter.batch_id,
     )
-    return Selection(conditions(by_owner_and_time), [*conditions(job_filter), *more])
+    return Selection(conditions(by_index), [*conditions(job_filter), *more])
 
 
 class Selections:
