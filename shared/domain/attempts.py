@@ -1,7 +1,8 @@
 """How an attempt ends, and what follows from that for its job: another attempt, or the job's end.
 
-The model of the rules: a cancel that was requested wins over everything; failures and time-outs count
-against `max_retries`; lost executors are counted apart; a lease that was given back costs nothing.
+The model of the rules: a cancel that was requested wins over everything; an item of a cancelled batch has no
+attempt after the one that runs; failures and time-outs count against `max_retries`; lost executors are
+counted apart; a lease that was given back costs nothing.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Standing:
         losses: Attempts whose executor was lost.
         give_backs: Leases given back since the last one that was not.
         age: Since the job's creation, by the database's clock.
+        skipping: Its batch was cancelled: the attempt may succeed, and is the last one in any case.
     """
 
     failures: int
@@ -67,6 +69,7 @@ class Standing:
     give_backs: int
     age: timedelta
     cancel_requested: bool
+    skipping: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,7 @@ def decide(end: AttemptEnd, standing: Standing, policy: RetryPolicy, *, uniform:
     """
     end = effective(end, standing)
     after = _counted(end, standing)
-    if end.outcome is AttemptOutcome.CANCELLED:
+    if end.outcome is AttemptOutcome.CANCELLED or standing.skipping:
         return Finish(JobChange.CANCELLED, None, after)
     if policy.life_max is not None and standing.age > policy.life_max:
         return Finish(JobChange.FAILED, JobError(TIMEOUT, "the job lived longer than it may"), after)

@@ -90,6 +90,21 @@ class BatchCounters:
     skipped: int
 
 
+def settled_by(counters: BatchCounters, *, cancel_requested: bool) -> BatchChange | None:
+    """Say how a batch settles with these counters; None while items are open.
+
+    Args:
+        cancel_requested: CancelBatch was called: then nothing waits, and what has succeeded does not count.
+    """
+    if counters.waiting or counters.running:
+        return None
+    if cancel_requested:
+        return BatchChange.CANCELLED
+    if counters.failed:
+        return BatchChange.PARTIALLY_FAILED if counters.succeeded else BatchChange.FAILED
+    return BatchChange.SUCCEEDED if counters.succeeded else BatchChange.CANCELLED
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """A batch, as its owner sees it; all times are the database's.

@@ -33,6 +33,7 @@ class OutboxEventType(StrEnum):
     JOB_SUCCEEDED = "job.succeeded"
     JOB_FAILED = "job.failed"
     JOB_CANCELLED = "job.cancelled"
+    BATCH_FINISHED = "batch.finished"
 
 
 class OutboxState(StrEnum):

@@ -76,7 +76,7 @@ _HELD = """
     l.job_id, l.token, l.attempt, l.accepted, j.job_type, j.owner, j.output_schema_version,
     j.failures, j.internal_failures, j.losses, j.give_backs,
     extract(epoch from engine_time() - j.create_time)::double precision as age_seconds,
-    j.cancel_request_time is not null as cancel_requested
+    j.cancel_request_time is not null as cancel_requested, j.skipping
 """
 
 _LOCK = sa.text(f"""
@@ -212,6 +212,7 @@ def _held(row: Any) -> HeldAttempt:
             give_backs=row.give_backs,
             age=timedelta(seconds=row.age_seconds),
             cancel_requested=row.cancel_requested,
+            skipping=row.skipping,
         ),
     )
 

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from shared.domain.jobs import JobChange
 from shared.storage import guards
+from shared.storage.batch_counting import counting
 from shared.storage.rows import unnested
 
 END_COLUMNS = {
@@ -43,6 +44,14 @@ _OUTGOING = """
     from moved where finish_time is not null
 """
 
+# An attempt that ends leaves its item waiting, or ends it.
+_LEASED_ITEMS = counting(
+    source="'running'",
+    target="""case change when 'succeeded' then 'succeeded' when 'failed' then 'failed'
+        when 'cancelled' then 'skipped' else 'waiting' end""",
+)
+_WAITING_ITEMS = counting(source="'waiting'", target="'skipped'")
+
 # What a job that was cancelled had failed of before is not why it ended; its attempts keep that.
 _WITH_ERROR = "e.outcome <> 'succeeded' and e.change is distinct from 'cancelled'"
 
@@ -75,6 +84,8 @@ moved as (
         refused_by = case when e.refused then j.refused_by || l.incarnation_id else j.refused_by end,
         progress = case when e.change = 'succeeded' then 100 else l.progress end,
         progress_message = case when e.change = 'succeeded' then '' else l.progress_message end,
+        cancel_request_time = case when j.skipping and e.change = 'cancelled'
+            then coalesce(j.cancel_request_time, e.now) else j.cancel_request_time end,
         cancel_forced = j.cancel_forced or (e.forced and coalesce(e.change, '') = 'cancelled'),
         error_code = case when {_WITH_ERROR} then coalesce(e.error_code, j.error_code) end,
         error_message = case when {_WITH_ERROR} then coalesce(e.error_message, j.error_message) end,
@@ -117,7 +128,8 @@ dispatch as (
             'attempt', attempt + 1),
         now, next_attempt_time, stream, owner, priority, attempt + 1
     from moved where change is null
-)
+),
+{_LEASED_ITEMS}
 select job_id from moved
 """)
 
@@ -148,6 +160,7 @@ event as (
     insert into job_events (job_id, number, kind, state, attempt, event_time, error_code, error_message)
     select job_id, event_count, 'cancelled', state, attempt, finish_time, error_code, error_message from moved
 ),
-outgoing as ({_OUTGOING})
+outgoing as ({_OUTGOING}),
+{_WAITING_ITEMS}
 select job_id from moved
 """)
