@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from shared.storage import list_indexes
 from shared.storage.table_parts import BIG, FLAG, ID, JSON, METADATA, NUMBER, TEXT, TIME, held, key, maybe
 
 _COUNTERS = ("waiting", "running", "succeeded", "failed", "skipped")
@@ -28,8 +29,7 @@ batches = sa.Table(
     maybe("cancel_request_time", TIME),
     held("settlings", NUMBER),
     held("event_count", BIG),
-    sa.Index("batches_by_owner", "owner", sa.text("create_time desc"), sa.text("batch_id desc")),
-    sa.Index("batches_by_create_time", sa.text("create_time desc"), sa.text("batch_id desc")),
+    *list_indexes.OF_BATCHES,
 )
 
 batch_items = sa.Table(

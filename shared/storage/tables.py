@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from shared.storage import list_indexes
 from shared.storage.batch_tables import batch_events, batch_items, batches
 from shared.storage.control_tables import audit_records, lease_limits, owner_days, pauses
 from shared.storage.projected_tables import knowledge_items, synthetic_results
@@ -87,12 +88,8 @@ jobs = sa.Table(
     held("output_hash", TEXT),
     held("artifact_count", NUMBER),
     held("event_count", BIG),
-    sa.Index("jobs_by_owner", "owner", sa.text("create_time desc"), sa.text("job_id desc")),
-    sa.Index("jobs_by_create_time", sa.text("create_time desc"), sa.text("job_id desc")),
     sa.Index("jobs_by_origin", "origin_job_id", postgresql_where=sa.text("origin_job_id is not null")),
-    sa.Index(
-        "jobs_by_batch", "batch_id", "batch_item", "job_id", postgresql_where=sa.text("batch_id is not null")
-    ),
+    *list_indexes.OF_JOBS,
 )
 
 snapshots = sa.Table(
@@ -190,6 +187,7 @@ outbox = sa.Table(
         "start_by_time",
         postgresql_where=sa.text("start_by_time is not null"),
     ),
+    *list_indexes.OF_OUTBOX,
 )
 
 event_feed = sa.Table(
