@@ -21,6 +21,7 @@ from job_api.loops.start_by_sweep import StartBySweep
 from job_api.operations.cancel_job import CancelJob
 from job_api.operations.cancel_jobs import CancelJobs
 from job_api.operations.create_jobs import CreateJob, CreateJobs
+from job_api.operations.explain_job import ExplainJob
 from job_api.operations.get_job import GetJob
 from job_api.operations.get_job_output import GetJobOutput
 from job_api.operations.job_request import JobRequests
@@ -38,6 +39,7 @@ from job_api.operations.retry_jobs import RetryJobs
 from job_api.operations.upload_input import UploadInput
 from job_api.operations.watch_events import WatchEvents
 from job_api.operations.watch_job import WatchJob
+from job_api.operations.watch_jobs import WatchJobs
 from job_api.parts import Parts, made
 from job_api.rpc.job_control_servicer import (
     SCOPES,
@@ -68,6 +70,10 @@ log = structlog.get_logger(__name__)
 
 _AWAY = Backoff(base=timedelta(seconds=0.2), cap=timedelta(seconds=2))
 """While Postgres or Redis is away a loop looks again this soon: work waits for it."""
+
+_GATHERING = timedelta(milliseconds=20)
+"""What happens to watched jobs within it is read together: however many watch, no more than fifty reads a
+second."""
 
 _ANSWER_WITHIN = timedelta(seconds=1)
 """A database that is silent for so long is away, as far as new calls are concerned."""
@@ -111,7 +117,7 @@ async def service(settings: ApiSettings) -> AsyncIterator[OpenServer]:
             Transactions(probe_engine), opened.health.set_serving, answer_within=_ANSWER_WITHIN
         )
         hints = await stack.enter_async_context(
-            parts.wake_ups.listen(Channel.JOBS_CHANGED, heeded=parts.feed.is_watched)
+            parts.wake_ups.listen(Channel.JOBS_CHANGED, heeded=parts.are_jobs_watched)
         )
         await stack.enter_async_context(background(*_loops(parts, hints, probe)))
         await stack.enter_async_context(
@@ -197,6 +203,9 @@ def _operations(parts: Parts) -> Operations:
             parts.feed,
             keep_alive=timedelta(seconds=settings.watch.keep_alive_seconds),
         ),
+        watch_jobs=WatchJobs(
+            parts.live_jobs, keep_alive=timedelta(seconds=settings.watch.keep_alive_seconds)
+        ),
         watch_events=WatchEvents(
             transactions,
             parts.event_feed,
@@ -208,6 +217,7 @@ def _operations(parts: Parts) -> Operations:
 
 def _operator_operations(parts: Parts) -> OperatorOperations:
     return OperatorOperations(
+        explain_job=ExplainJob(parts.transactions, parts.streams),
         list_queues=ListQueues(parts.transactions, parts.streams, parts.catalog),
         list_executors=ListExecutors(parts.transactions),
         list_outbox_messages=ListOutboxMessages(parts.transactions),
@@ -238,14 +248,23 @@ def _loops(parts: Parts, hints: Hints, probe: DatabaseProbe) -> list[Loop]:
         _loop("start-by-sweep", StartBySweep(transactions, wake_ups).step, times.start_by_seconds),
         _loop("retention", retention.step, times.retention_seconds),
         _loop("job-poll", parts.feed.poll, poll_seconds),
-        _loop("job-feed", parts.feed.step, poll_seconds, parts.wake_feed),
-        _loop("job-hints", JobHints(hints, parts.feed).step, 0),
+        _loop("job-feed", parts.feed.step, poll_seconds, parts.wake_feed, rest=_GATHERING),
+        _loop("live-poll", parts.live_jobs.poll, poll_seconds),
+        _loop("live-jobs", parts.live_jobs.step, poll_seconds, parts.wake_live_jobs, rest=_GATHERING),
+        _loop("job-hints", JobHints(hints, parts.feed, parts.live_jobs).step, 0),
         _loop("database-probe", probe.step, times.probe_seconds),
     ]
 
 
-def _loop(name: str, step: Step, idle_seconds: float, wake: asyncio.Event | None = None) -> Loop:
+def _loop(
+    name: str,
+    step: Step,
+    idle_seconds: float,
+    wake: asyncio.Event | None = None,
+    *,
+    rest: timedelta = timedelta(0),
+) -> Loop:
     timetable = Timetable(
-        idle=timedelta(seconds=idle_seconds), transient=(PlatformUnavailable,), backoff=_AWAY
+        idle=timedelta(seconds=idle_seconds), transient=(PlatformUnavailable,), backoff=_AWAY, rest=rest
     )
     return Loop(name, step, timetable, wake)

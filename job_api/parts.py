@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 
 from job_api.loops.event_feed import EventFeed
 from job_api.loops.job_feed import JobFeed
+from job_api.loops.live_jobs import LiveJobs
 from job_api.settings import ApiSettings
 from shared.catalog.catalog import Catalog
 from shared.runtime.clock import SystemClock
@@ -33,19 +34,26 @@ class Parts:
     wake_event_dispatcher: asyncio.Event
     wake_feed: asyncio.Event
     feed: JobFeed
+    wake_live_jobs: asyncio.Event
+    live_jobs: LiveJobs
     wake_event_feed: asyncio.Event
     event_feed: EventFeed
+
+    def are_jobs_watched(self) -> bool:
+        """Whether hints that jobs have changed are of any use."""
+        return self.feed.is_watched() or self.live_jobs.is_watched()
 
     async def drain(self) -> None:
         """Tell every watch to go on elsewhere."""
         await self.feed.drain()
+        await self.live_jobs.drain()
         await self.event_feed.drain()
 
 
 def made(settings: ApiSettings, catalog: Catalog, transactions: Transactions, redis: Redis) -> Parts:
     """Make the parts of a process on its connections."""
     slow_after, monotonic = timedelta(seconds=settings.watch.slow_seconds), SystemClock().monotonic
-    wake_feed, wake_event_feed = asyncio.Event(), asyncio.Event()
+    wake_feed, wake_live_jobs, wake_event_feed = asyncio.Event(), asyncio.Event(), asyncio.Event()
     return Parts(
         settings=settings,
         catalog=catalog,
@@ -57,6 +65,8 @@ def made(settings: ApiSettings, catalog: Catalog, transactions: Transactions, re
         wake_event_dispatcher=asyncio.Event(),
         wake_feed=wake_feed,
         feed=JobFeed(transactions, slow_after=slow_after, monotonic=monotonic, wake=wake_feed),
+        wake_live_jobs=wake_live_jobs,
+        live_jobs=LiveJobs(transactions, wake=wake_live_jobs),
         wake_event_feed=wake_event_feed,
         event_feed=EventFeed(transactions, slow_after=slow_after, monotonic=monotonic, wake=wake_event_feed),
     )

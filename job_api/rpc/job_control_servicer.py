@@ -25,9 +25,11 @@ from job_api.operations.retry_jobs import RetryJobs
 from job_api.operations.upload_input import UploadInput
 from job_api.operations.watch_events import WatchEvents
 from job_api.operations.watch_job import WatchJob
+from job_api.operations.watch_jobs import WatchJobs
 from job_api.rpc import convert, messages, selected_messages, upload_messages
 from job_api.rpc.feed_messages import event_types, feed_page, watched_feed
 from job_api.rpc.fields import Fields
+from job_api.rpc.live_messages import live_message
 from job_api.rpc.operator_servicer import OperatorOperations, OperatorServicer
 from job_api.rpc.outcome_messages import creation_message, outcome_message
 from job_api.rpc.watch_messages import watch_message
@@ -98,6 +100,7 @@ class Operations:
     retry_job: RetryJob
     retry_jobs: RetryJobs
     watch_job: WatchJob
+    watch_jobs: WatchJobs
     list_events: ListEvents
     watch_events: WatchEvents
     for_operators: OperatorOperations
@@ -242,6 +245,16 @@ class JobControlServicer(OperatorServicer):
         async with aclosing(self._operations.watch_job(caller, convert.watch_command(request))) as updates:
             async for each in updates:
                 yield watch_message(each, inside=caller.sees_all)
+
+    async def WatchJobs(
+        self, request: pb.WatchJobsRequest, context: Context
+    ) -> AsyncIterator[pb.WatchJobsResponse]:
+        caller = convert.caller()
+        with Fields() as fields:
+            job_filter = convert.job_filter(fields, request.filter)
+        async with aclosing(self._operations.watch_jobs(caller, job_filter)) as updates:
+            async for each in updates:
+                yield live_message(each, inside=caller.sees_all)
 
     async def ListEvents(self, request: pb.ListEventsRequest, context: Context) -> pb.ListEventsResponse:
         with Fields() as fields:

@@ -63,11 +63,14 @@ class Timetable:
         idle: The longest wait after a step that found nothing more to do.
         transient: Errors that say nothing about the work: they are logged, and the step is tried again.
         backoff: The wait after transient errors.
+        rest: The least wait after any step: what comes meanwhile shares the next one, so that many wake-ups
+            cost no more steps than a few.
     """
 
     idle: timedelta
     transient: tuple[type[BaseException], ...] = ()
     backoff: Backoff = Backoff()
+    rest: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,8 @@ async def run_forever(loop: Loop, *, clock: Clock, uniform: Uniform = random.ran
                 continue
             _heed_cancellation()
             failures = 0
+            if loop.timetable.rest:
+                await clock.sleep(loop.timetable.rest)
             if more:
                 await asyncio.sleep(0)  # a step that never waits must not starve the process
             else:

@@ -87,6 +87,13 @@ class Jobs:
         statement = statement.order_by(_JOBS.c.create_time.desc(), _JOBS.c.job_id.desc()).limit(limit)
         return [_job(row) for row in await self._connection.execute(statement)]
 
+    async def created_behind(self, place: Position, *, limit: int) -> list[Position]:
+        """Return up to `limit` places of the list behind one, against its order: the oldest first."""
+        columns = (_JOBS.c.create_time, _JOBS.c.job_id)
+        behind = sa.tuple_(*columns) > sa.tuple_(sa.literal(place.create_time), sa.literal(place.job_id))
+        statement = sa.select(*columns).where(behind).order_by(*columns).limit(limit)
+        return [Position(row.create_time, row.job_id) for row in await self._connection.execute(statement)]
+
     async def lock(self, job_id: JobId) -> LockedJob | None:
         """Lock a job's row until the transaction ends; None if there is none."""
         statement = (
