@@ -16,7 +16,7 @@ from grpc_status import rpc_status
 
 from shared.domain import errors
 from shared.domain.errors import BatonError, FieldViolation
-from shared.domain.identity import JobId
+from shared.domain.identity import BatchId, JobId
 from shared.rpc.status import DOMAIN
 
 
@@ -51,8 +51,15 @@ def _about_job(kind: Callable[[JobId], BatonError]) -> Build:
     return lambda told: kind(JobId(UUID(told.metadata["job_id"])))
 
 
-def _about_batch(kind: Callable[[UUID], BatonError]) -> Build:
-    return lambda told: kind(UUID(told.metadata["batch_id"]))
+def _about_batch(kind: Callable[[BatchId], BatonError]) -> Build:
+    return lambda told: kind(BatchId(UUID(told.metadata["batch_id"])))
+
+
+def _key_reused(told: Details) -> BatonError:
+    job_id, batch_id = told.metadata.get("job_id"), told.metadata.get("batch_id")
+    return errors.IdempotencyKeyReused(
+        JobId(UUID(job_id)) if job_id else None, BatchId(UUID(batch_id)) if batch_id else None
+    )
 
 
 _BUILD: Mapping[str, Build] = MappingProxyType(
@@ -77,7 +84,7 @@ _BUILD: Mapping[str, Build] = MappingProxyType(
         errors.JobAlreadyCancelled.reason: _about_job(errors.JobAlreadyCancelled),
         errors.JobNotRetryable.reason: _about_job(errors.JobNotRetryable),
         errors.LeaseLost.reason: _about_job(errors.LeaseLost),
-        errors.IdempotencyKeyReused.reason: _about_job(errors.IdempotencyKeyReused),
+        errors.IdempotencyKeyReused.reason: _key_reused,
         errors.BatchNotFound.reason: _about_batch(errors.BatchNotFound),
         errors.BatchStateConflict.reason: _about_batch(errors.BatchStateConflict),
     }

@@ -81,24 +81,21 @@ class JobCreation:
         async with self._transactions.begin() as transaction:
             bindings = await self._bind(transaction, items)
             fresh = {each.job_id for each in items}.intersection(each.job_id for each in bindings)
-            missing = await _missing_uploads(
+            missing = await missing_uploads(
                 transaction,
                 {place: items[place] for place, each in enumerate(bindings) if each.job_id in fresh},
             )
             if missing:
                 raise Faulty(missing)
-            new = [_new_job(each) for each in items if each.job_id in fresh]
+            new = [new_job(each) for each in items if each.job_id in fresh]
             made = await transaction.creation.create_jobs(new, action=AuditAction.JOB_CREATE)
             jobs = {each.job_id: each for each in made}
-            earlier = {each.job_id for each in bindings} - fresh
+            earlier = {each.job_id for each in bindings if each.job_id is not None} - fresh
             if earlier:
                 jobs |= await transaction.jobs.get_many(sorted(earlier))
         if fresh:
             self._wake_dispatcher.set()
-        return [
-            _outcome(item, binding, jobs[binding.job_id])
-            for item, binding in zip(items, bindings, strict=True)
-        ]
+        return [_outcome(item, binding, jobs) for item, binding in zip(items, bindings, strict=True)]
 
     async def _bind(self, transaction: Transaction, items: Sequence[Item]) -> list[Binding]:
         """Return what each item stands for: itself, or what its key is bound to."""
@@ -114,13 +111,13 @@ class JobCreation:
         ]
 
 
-def _outcome(item: Item, binding: Binding, job: Job) -> Outcome:
-    if binding.fingerprint != item.checked.fingerprint:
-        return IdempotencyKeyReused(binding.job_id)
-    return Creation(job, replayed=binding.job_id != item.job_id)
+def _outcome(item: Item, binding: Binding, jobs: Mapping[JobId, Job]) -> Outcome:
+    if binding.job_id is None or binding.fingerprint != item.checked.fingerprint:
+        return IdempotencyKeyReused(binding.job_id, binding.batch_id)
+    return Creation(jobs[binding.job_id], replayed=binding.job_id != item.job_id)
 
 
-async def _missing_uploads(transaction: Transaction, items: Mapping[int, Item]) -> dict[int, BatonError]:
+async def missing_uploads(transaction: Transaction, items: Mapping[int, Item]) -> dict[int, BatonError]:
     """Say which items refer to a document that their owner has not stored whole; keep the others' alive."""
     wanted: defaultdict[Owner, set[UploadId]] = defaultdict(set)
     for item in items.values():
@@ -140,7 +137,8 @@ async def _missing_uploads(transaction: Transaction, items: Mapping[int, Item]) 
     }
 
 
-def _new_job(item: Item) -> NewJob:
+def new_job(item: Item) -> NewJob:
+    """Say what is to be made of a checked wish."""
     command, definition = item.checked.command, item.checked.definition
     overrides = command.overrides
     priority = definition.default_priority if overrides.priority is None else overrides.priority

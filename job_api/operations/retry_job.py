@@ -85,8 +85,8 @@ class RetryJob:
         fingerprint = _fingerprint(origin)
         claim = KeyClaim(wanted, fingerprint, job_id)
         binding = (await transaction.idempotency.claim([claim], kept_for=self._keys_kept_for))[wanted]
-        if binding.fingerprint != fingerprint:
-            raise IdempotencyKeyReused(binding.job_id)
+        if binding.job_id is None or binding.fingerprint != fingerprint:
+            raise IdempotencyKeyReused(binding.job_id, binding.batch_id)
         return binding.job_id
 
     async def _create(self, transaction: Transaction, origin: Job, job_id: JobId, asking: Asking) -> None:

@@ -29,7 +29,7 @@ def _error(error: BatonError) -> pb.CreateJobError:
             message.field = first.field
         case PayloadTooLarge(field=field):
             message.field = field
-        case IdempotencyKeyReused(job_id=job_id):
+        case IdempotencyKeyReused(job_id=job_id) if job_id is not None:
             message.job_id = str(job_id)
         case _:
             pass

@@ -34,7 +34,7 @@ from typing import ClassVar, Literal
 from shared.domain.identity import BatchId, JobId
 from shared.domain.naming import there_are
 
-Platform = Literal["database", "redis", "provider", "service"]
+Platform = Literal["database", "redis", "provider", "service", "issuer"]
 
 _NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
 
@@ -177,13 +177,20 @@ class LeaseLost(_AboutJob):
         super().__init__(job_id, f"the lease of job {job_id} has ended")
 
 
-class IdempotencyKeyReused(_AboutJob):
-    """Names the job that the key stands for; it is the caller's own."""
+class IdempotencyKeyReused(BatonError):
+    """Names the job or batch that the key stands for; it is the caller's own."""
 
     reason = "IDEMPOTENCY_KEY_REUSED"
 
-    def __init__(self, job_id: JobId) -> None:
-        super().__init__(job_id, f"the idempotency key stands for job {job_id}, with other content")
+    def __init__(self, job_id: JobId | None, batch_id: BatchId | None = None) -> None:
+        """Name one of them."""
+        self.job_id = job_id
+        self.batch_id = batch_id
+        kind, found = ("job", job_id) if batch_id is None else ("batch", batch_id)
+        super().__init__(
+            f"the idempotency key stands for {kind} {found}, with other content",
+            metadata={f"{kind}_id": str(found)},
+        )
 
 
 class TooManyJobs(BatonError):

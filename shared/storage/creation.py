@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from shared.domain.audit import AuditAction
-from shared.domain.identity import JobId, JobType, Owner, QueueName, StreamName, UploadId
+from shared.domain.identity import BatchId, JobId, JobType, Owner, QueueName, StreamName, UploadId
 from shared.domain.jobs import Job, JobState, Target
 from shared.storage.database import Connection
 from shared.storage.rows import columns, unnested
@@ -30,6 +30,7 @@ class NewJob:
         input: JSON text as it was sent.
         run_time: When it may start; None means at once.
         start_by: Cancelled if it has not started so long after its creation; `start_by_time` goes first.
+        batch_item: Its number in the batch; whoever makes it counts it there.
     """
 
     job_id: JobId
@@ -53,6 +54,8 @@ class NewJob:
     prompt_version: str = ""
     traceparent: str = ""
     origin_job_id: JobId | None = None
+    batch_id: BatchId | None = None
+    batch_item: int | None = None
 
 
 _COLUMNS: Mapping[str, str] = {
@@ -78,6 +81,8 @@ _COLUMNS: Mapping[str, str] = {
     "prompt_version": "text",
     "traceparent": "text",
     "origin_job_id": "uuid",
+    "batch_id": "uuid",
+    "batch_item": "integer",
 }
 
 
@@ -96,11 +101,12 @@ job as (
     insert into jobs (
         job_id, owner, created_by, job_type, queue, stream, priority, target_type, target_id, labels,
         input_schema_version, output_schema_version, credential_mode, credential_id, prompt_version,
-        traceparent, origin_job_id, create_time, next_attempt_time, start_by_time, event_count)
+        traceparent, origin_job_id, batch_id, batch_item, create_time, next_attempt_time, start_by_time,
+        event_count)
     select
         job_id, owner, created_by, job_type, queue, stream, priority, target_type, target_id, labels::jsonb,
         input_schema_version, output_schema_version, credential_mode, credential_id, prompt_version,
-        traceparent, origin_job_id, now, coalesce(run_time, now), start_by, 1
+        traceparent, origin_job_id, batch_id, batch_item, now, coalesce(run_time, now), start_by, 1
     from item
 ),
 snapshot as (
@@ -190,6 +196,8 @@ def _created(job: NewJob, row: Any) -> Job:
         input_schema_version=job.input_schema_version,
         output_schema_version=job.output_schema_version,
         last_event_number=1,
+        batch_id=job.batch_id,
+        batch_item=job.batch_item,
     )
 
 

@@ -1,4 +1,4 @@
-"""Idempotency keys: which job each key of an owner and job type stands for."""
+"""Idempotency keys: which job or batch each key of an owner and job type stands for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from shared.domain.identity import JobId, JobType, Owner
+from shared.domain.identity import BatchId, JobId, JobType, Owner
 from shared.storage.database import Connection
 from shared.storage.rows import columns, unnested
 
@@ -24,34 +24,43 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyClaim:
-    """A wish to bind a key to a new job; the fingerprint is a SHA-256 over the call's content."""
+    """A wish to bind a key to a new job or batch; the fingerprint is a SHA-256 over the call's content."""
 
     key: IdempotencyKey
     fingerprint: bytes
-    job_id: JobId
+    job_id: JobId | None
+    batch_id: BatchId | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a key stands for."""
+    """What a key stands for: a job or a batch, whose calls have no fingerprint in common."""
 
-    job_id: JobId
+    job_id: JobId | None
     fingerprint: bytes
+    batch_id: BatchId | None = None
 
 
-_COLUMNS = {"owner": "text", "job_type": "text", "key": "text", "fingerprint": "bytea", "job_id": "uuid"}
+_COLUMNS = {
+    "owner": "text",
+    "job_type": "text",
+    "key": "text",
+    "fingerprint": "bytea",
+    "job_id": "uuid",
+    "batch_id": "uuid",
+}
 
 # In the order of keys, so that callers do not wait in a circle; of one key the first claim comes first.
 _CLAIM = sa.text(f"""
-insert into idempotency_keys (owner, job_type, key, fingerprint, job_id, expire_time)
-select owner, job_type, key, fingerprint, job_id, engine_time() + cast(:kept_for as interval)
+insert into idempotency_keys (owner, job_type, key, fingerprint, job_id, batch_id, expire_time)
+select owner, job_type, key, fingerprint, job_id, batch_id, engine_time() + cast(:kept_for as interval)
 from (select c.*, row_number() over () as place from {unnested(_COLUMNS, "c")}) numbered
 order by owner, job_type, key, place
 on conflict do nothing
 """)
 
 _READ = sa.text("""
-select k.owner, k.job_type, k.key, k.fingerprint, k.job_id from idempotency_keys k
+select k.owner, k.job_type, k.key, k.fingerprint, k.job_id, k.batch_id from idempotency_keys k
 join unnest(cast(:owner as text[]), cast(:job_type as text[]), cast(:key as text[]))
     as c(owner, job_type, key) using (owner, job_type, key)
 """)
@@ -83,6 +92,7 @@ class IdempotencyKeys:
                 "key": each.key.key,
                 "fingerprint": each.fingerprint,
                 "job_id": each.job_id,
+                "batch_id": each.batch_id,
             }
             for each in claims
         ]
@@ -93,7 +103,9 @@ class IdempotencyKeys:
         while any(each.key not in bound for each in claims):
             await self._connection.execute(_CLAIM, {**parameters, "kept_for": kept_for})
             bound = {
-                IdempotencyKey(row.owner, row.job_type, row.key): Binding(row.job_id, row.fingerprint)
+                IdempotencyKey(row.owner, row.job_type, row.key): Binding(
+                    row.job_id, row.fingerprint, row.batch_id
+                )
                 for row in await self._connection.execute(_READ, named)
             }
         return bound

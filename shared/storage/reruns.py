@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from shared.domain.audit import AuditAction
-from shared.domain.identity import JobId, QueueName, StreamName
+from shared.domain.identity import BatchId, JobId, QueueName, StreamName
 from shared.storage import guards
 from shared.storage.creation import creation
 from shared.storage.database import Connection
@@ -24,6 +24,8 @@ class Rerun:
         created_by: The subject that called.
         input_schema_version: What the job type takes now; an input of another version does not run again.
         start_by: Cancelled if it has not started so long after its creation.
+        batch_item: The number in the batch under which it is run again; None where it is in no batch,
+            whatever the old one was.
     """
 
     origin_job_id: JobId
@@ -35,6 +37,8 @@ class Rerun:
     output_schema_version: int
     start_by: timedelta | None
     traceparent: str
+    batch_id: BatchId | None = None
+    batch_item: int | None = None
 
 
 _COLUMNS = {
@@ -47,6 +51,8 @@ _COLUMNS = {
     "output_schema_version": "integer",
     "start_by_seconds": "double precision",
     "traceparent": "text",
+    "batch_id": "uuid",
+    "batch_item": "integer",
 }
 
 
@@ -68,7 +74,7 @@ _RUN_AGAIN = creation(f"""
         r.job_id, j.owner, r.created_by, j.job_type, r.queue, r.stream, j.priority, old.input,
         j.input_schema_version, r.output_schema_version, j.credential_mode, old.upload_id, j.target_type,
         j.target_id, j.labels, cast(null as timestamptz) as run_time, j.credential_id, j.prompt_version,
-        r.traceparent, j.job_id as origin_job_id, t.now,
+        r.traceparent, j.job_id as origin_job_id, r.batch_id, r.batch_item, t.now,
         t.now + r.start_by_seconds * interval '1 second' as start_by
     from {unnested(_COLUMNS, "r")}
     join jobs j on j.job_id = r.origin_job_id

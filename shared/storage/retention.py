@@ -6,14 +6,15 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from shared.storage import guards
+from shared.storage import batch_guards, guards
 from shared.storage.database import Connection
 
-# A key is never kept shorter than its job lives.
+# A key is never kept shorter than its job lives, or than its batch takes to settle.
 _KEYS = sa.text(f"""
 delete from idempotency_keys k where (k.owner, k.job_type, k.key) in (
-    select k.owner, k.job_type, k.key from idempotency_keys k join jobs j using (job_id)
-    where k.expire_time < engine_time() and {guards.terminal()}
+    select k.owner, k.job_type, k.key from idempotency_keys k
+    left join jobs j on j.job_id = k.job_id left join batches b on b.batch_id = k.batch_id
+    where k.expire_time < engine_time() and ({guards.terminal()} or not {batch_guards.still_open()})
     order by k.owner, k.job_type, k.key limit :limit for update of k skip locked)
 """)
 
@@ -35,7 +36,7 @@ class Retention:
         self._connection = connection
 
     async def remove_expired_keys(self, *, limit: int) -> int:
-        """Remove up to `limit` expired keys of jobs that have ended; the keys are free again."""
+        """Remove up to `limit` expired keys of what has ended or settled; the keys are free again."""
         return (await self._connection.execute(_KEYS, {"limit": limit})).rowcount
 
     async def remove_unused_uploads(self, *, age: timedelta, limit: int) -> int:
