@@ -106,6 +106,25 @@ async def test_a_wake_up_during_a_step_is_not_lost() -> None:
         assert script.runs == 2
 
 
+async def test_wake_ups_during_a_rest_share_the_next_step() -> None:
+    clock, wake, script = ManualClock(), asyncio.Event(), Script(False)
+    timetable = Timetable(idle=10 * SECOND, rest=SECOND)
+    loop = Loop("loop", script.step, timetable, wake)
+    task = asyncio.create_task(run_forever(loop, clock=clock, uniform=lambda: 0))
+    await clock.until_sleeping()
+    for _ in range(3):
+        wake.set()
+        await clock.advance(SECOND / 4)
+    assert script.runs == 1
+    await clock.advance(SECOND / 4)
+    assert script.runs == 2
+    await clock.advance(9 * SECOND)
+    assert script.runs == 2
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
 async def test_a_transient_error_is_logged_and_the_step_tried_again_after_a_wait() -> None:
     clock, script = ManualClock(), Script(Away("no route"))
     with capture_logs() as logs:
