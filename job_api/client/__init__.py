@@ -13,7 +13,13 @@ from job_api.client.asks import PAGE_SIZE_MAX, JobOptions
 from job_api.client.async_client import AsyncClient
 from job_api.client.client import Client
 from job_api.client.failures import CallFailed
-from job_api.client.operator_views import ExecutorView, OutboxMessageView, PauseView, QueueView
+from job_api.client.operator_views import (
+    ExecutorView,
+    OutboxMessageView,
+    PauseView,
+    QueueView,
+    WaitReasonView,
+)
 from job_api.client.results import JobCancelled, JobFailed, JobResult, JobUnfinished, NoResult
 from job_api.client.selecting import JobFilter
 from job_api.client.views import (
@@ -33,7 +39,7 @@ from shared.domain.attempts import AttemptOutcome
 from shared.domain.errors import BatonError
 from shared.domain.events import JobEvent, JobEventKind, OutboxState
 from shared.domain.identity import JobId, UploadId
-from shared.domain.jobs import TERMINAL_STATES, JobError, JobState, Target
+from shared.domain.jobs import TERMINAL_STATES, JobError, JobState, Target, WaitCause
 
 __all__ = [
     "PAGE_SIZE_MAX",
@@ -72,5 +78,7 @@ __all__ = [
     "Update",
     "Upload",
     "UploadId",
+    "WaitCause",
+    "WaitReasonView",
     "errors",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +16,7 @@ from job_api.client.asks import Input, JobOptions
 from job_api.client.async_calls import AsyncCalls, AsyncPace
 from job_api.client.dialling import OPTIONS, TIMEOUT
 from job_api.client.gathering import Gathering
-from job_api.client.operator_views import ExecutorView, OutboxMessageView, QueueView
+from job_api.client.operator_views import ExecutorView, OutboxMessageView, QueueView, WaitReasonView
 from job_api.client.results import JobResult, require_success
 from job_api.client.selecting import JobFilter
 from job_api.client.uploads import Document
@@ -234,6 +234,10 @@ class AsyncClient:
     ) -> AsyncGenerator[FeedEventView, None]:
         """Yield events as `events` does, and then those that come; resumes by itself when a stream breaks."""
         return self._calls.watch(feed_asks.watch_events(cursor=cursor, event_types=event_types))
+
+    async def explain(self, job_id: JobId) -> Sequence[WaitReasonView]:
+        """Return why a job is not running; at least one reason, first the one that must go first."""
+        return await self._calls.ask(operator_asks.explain(job_id))
 
     def executors(self) -> AsyncIterator[ExecutorView]:
         """Yield executors by name, those that are connected and those that were lost lately."""

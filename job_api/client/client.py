@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,7 @@ from job_api.client import asks, feed_asks, operator_asks, selecting
 from job_api.client.asks import Input, JobOptions
 from job_api.client.calls import Calls, Pace
 from job_api.client.dialling import OPTIONS, TIMEOUT
-from job_api.client.operator_views import ExecutorView, OutboxMessageView, QueueView
+from job_api.client.operator_views import ExecutorView, OutboxMessageView, QueueView, WaitReasonView
 from job_api.client.results import JobResult, require_success
 from job_api.client.selecting import JobFilter
 from job_api.client.uploads import Document
@@ -197,6 +197,10 @@ class Client:
     def watch_events(self, *, cursor: str = "", event_types: Collection[str] = ()) -> Iterator[FeedEventView]:
         """Yield events as `events` does, and then those that come; resumes by itself when a stream breaks."""
         return self._calls.watch(feed_asks.watch_events(cursor=cursor, event_types=event_types))
+
+    def explain(self, job_id: JobId) -> Sequence[WaitReasonView]:
+        """Return why a job is not running; at least one reason, first the one that must go first."""
+        return self._calls.ask(operator_asks.explain(job_id))
 
     def executors(self) -> Iterator[ExecutorView]:
         """Yield executors by name, those that are connected and those that were lost lately."""

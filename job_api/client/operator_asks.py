@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -11,9 +11,16 @@ from google.protobuf.message import Message
 
 from job_api.client import convert
 from job_api.client.asks import PAGE_SIZE_MAX, Ask, Listing, Page
-from job_api.client.operator_views import ExecutorView, OutboxMessageView, PauseView, QueueView
+from job_api.client.operator_views import (
+    ExecutorView,
+    OutboxMessageView,
+    PauseView,
+    QueueView,
+    WaitReasonView,
+)
 from shared.domain.events import OutboxState
-from shared.domain.identity import IncarnationId, JobType, QueueName
+from shared.domain.identity import IncarnationId, JobId, JobType, QueueName
+from shared.domain.jobs import WaitCause
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import operation_pb2
 
@@ -61,6 +68,14 @@ def list_queues() -> Listing[QueueView]:
     return page
 
 
+def explain(job_id: JobId) -> Ask[Sequence[WaitReasonView]]:
+    return Ask(
+        "ExplainJob",
+        pb.ExplainJobRequest(job_id=str(job_id)),
+        lambda told: [*map(wait_reason_view, told.reasons)],
+    )
+
+
 def outbox_message_view(message: operation_pb2.OutboxMessage) -> OutboxMessageView:
     state = operation_pb2.OutboxState.Name(message.state).removeprefix("OUTBOX_STATE_")
     return OutboxMessageView(
@@ -104,6 +119,18 @@ def queue_view(queue: operation_pb2.QueueStatus) -> QueueView:
         executors=queue.executors,
         credits=_set(queue, "credits", int),
         pause=_set(queue, "pause", _pause),
+    )
+
+
+def wait_reason_view(reason: operation_pb2.WaitReason) -> WaitReasonView:
+    cause = operation_pb2.WaitCause.Name(reason.cause).removeprefix("WAIT_CAUSE_")
+    return WaitReasonView(
+        cause=WaitCause[cause],
+        sentence=reason.sentence,
+        until_time=_set(reason, "until_time", _time),
+        pause=_set(reason, "pause", _pause),
+        holding_job_ids=[JobId(UUID(each)) for each in reason.holding_job_ids],
+        count=reason.count,
     )
 
 

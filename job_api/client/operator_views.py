@@ -10,7 +10,8 @@ from uuid import UUID
 
 from job_api.client.json_form import as_json
 from shared.domain.events import OutboxState
-from shared.domain.identity import IncarnationId, JobType, QueueName
+from shared.domain.identity import IncarnationId, JobId, JobType, QueueName
+from shared.domain.jobs import WaitCause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,28 @@ class PauseView:
     subject: str
     pause_time: datetime
     note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitReasonView:
+    """One reason why a job is not running.
+
+    Attributes:
+        sentence: For people.
+        until_time: When it passes by itself.
+        holding_job_ids: Of a limit: jobs that use it up, as far as the caller may see them.
+        count: How many jobs go first, or how many a limit lets through.
+    """
+
+    cause: WaitCause
+    sentence: str
+    until_time: datetime | None
+    pause: PauseView | None
+    holding_job_ids: Sequence[JobId]
+    count: int
+
+    def to_json(self) -> dict[str, Any]:
+        return as_json(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

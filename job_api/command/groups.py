@@ -6,6 +6,7 @@ import typer
 
 from job_api.command.cancelling import cancel
 from job_api.command.demo import demo
+from job_api.command.explaining import explain
 from job_api.command.operating import list_executors, list_queues
 from job_api.command.options import EXIT_CODES
 from job_api.command.outbox import outbox
@@ -24,6 +25,7 @@ def register(app: typer.Typer) -> None:
     app.command("watch", epilog=EXIT_CODES)(watch)
     app.command("cancel", epilog=EXIT_CODES)(cancel)
     app.command("retry", epilog=EXIT_CODES)(retry)
+    app.command("explain", epilog=EXIT_CODES)(explain)
     app.command("queues", epilog=EXIT_CODES)(list_queues)
     app.command("executors", epilog=EXIT_CODES)(list_executors)
     app.add_typer(outbox, name="outbox")

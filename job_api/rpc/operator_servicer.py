@@ -7,11 +7,13 @@ from typing import Any, TypeAlias
 
 import grpc
 
+from job_api.operations.explain_job import ExplainJob
 from job_api.operations.list_executors import ListExecutors
 from job_api.operations.list_outbox_messages import ListOutboxMessages
 from job_api.operations.list_queues import ListQueues
 from job_api.operations.resend_outbox_messages import ResendOutboxMessages
 from job_api.rpc import convert, operator_messages
+from job_api.rpc.explanation_messages import reason_message
 from job_api.rpc.fields import Fields
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2_grpc
@@ -23,6 +25,7 @@ Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 class OperatorOperations:
     """What operators can ask."""
 
+    explain_job: ExplainJob
     list_queues: ListQueues
     list_executors: ListExecutors
     list_outbox_messages: ListOutboxMessages
@@ -30,10 +33,14 @@ class OperatorOperations:
 
 
 class OperatorServicer(job_control_pb2_grpc.JobControlServicer):
-    """Queues, executors, and messages that could not be delivered."""
+    """Queues, executors, messages that could not be delivered, and why a job is not running."""
 
     def __init__(self, operations: OperatorOperations) -> None:
         self._for_operators = operations
+
+    async def ExplainJob(self, request: pb.ExplainJobRequest, context: Context) -> pb.ExplainJobResponse:
+        reasons = await self._for_operators.explain_job(convert.caller(), convert.job_id(request.job_id))
+        return pb.ExplainJobResponse(reasons=[reason_message(each) for each in reasons])
 
     async def ListQueues(self, request: pb.ListQueuesRequest, context: Context) -> pb.ListQueuesResponse:
         with Fields() as fields:

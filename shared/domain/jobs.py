@@ -30,6 +30,22 @@ class JobChange(StrEnum):
     CANCELLED = "cancelled"
 
 
+class WaitCause(StrEnum):
+    """Why a job is not running."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    NOT_DUE = "not_due"
+    BACKOFF = "backoff"
+    QUEUE_PAUSED = "queue_paused"
+    JOB_TYPE_PAUSED = "job_type_paused"
+    NO_EXECUTOR = "no_executor"
+    LIMIT = "limit"
+    RATE = "rate"
+    BEHIND = "behind"
+    DISPATCH_DEAD = "dispatch_dead"
+
+
 @dataclass(frozen=True, slots=True)
 class Transition:
     """The states in which a change is allowed, and the one that it leads to."""

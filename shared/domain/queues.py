@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -57,3 +58,19 @@ class StreamKey:
 def queue_of(stream: StreamName) -> QueueName:
     """Return the queue that a lease stream belongs to."""
     return QueueName(stream.partition(":")[0])
+
+
+def more_urgent(stream: StreamName) -> Sequence[StreamName]:
+    """Return the streams that carry the same in more urgent bands, most urgent first."""
+    key, _, own = stream.rpartition(":")
+    return [StreamName(f"{key}:{each}") for each in range(int(own))]
+
+
+def job_type_of(stream: StreamName) -> JobType:
+    """Return the job type that a lease stream carries."""
+    return JobType(stream.split(":")[1])
+
+
+def band_of(stream: StreamName) -> int:
+    """Return the index of the priority band that a lease stream carries."""
+    return int(stream.rpartition(":")[2])

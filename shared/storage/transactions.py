@@ -26,8 +26,10 @@ from shared.storage.dispatches import Dispatches
 from shared.storage.event_feed import EventFeed
 from shared.storage.events import Events
 from shared.storage.executors import Executors
+from shared.storage.explanations import Explanations
 from shared.storage.idempotency import IdempotencyKeys
 from shared.storage.jobs import Jobs
+from shared.storage.jobs_ahead import JobsAhead
 from shared.storage.leases import Leases
 from shared.storage.outbox_messages import OutboxMessages
 from shared.storage.outgoing import OutgoingEvents
@@ -66,8 +68,10 @@ class Transaction:
         self.event_feed = EventFeed(connection)
         self.events = Events(connection)
         self.executors = Executors(connection)
+        self.explanations = Explanations(connection)
         self.idempotency = IdempotencyKeys(connection)
         self.jobs = Jobs(connection)
+        self.jobs_ahead = JobsAhead(connection)
         self.leases = Leases(connection)
         self.outbox_messages = OutboxMessages(connection)
         self.outgoing = OutgoingEvents(connection)

@@ -1,0 +1,138 @@
+"""Why a job is not running, in words: from what is known of it to reasons, for those who may know them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from shared.domain.identity import JobId
+from shared.domain.jobs import WaitCause
+from shared.storage.explanations import AbleExecutors, Running, Standing, WaitingRow
+from shared.storage.jobs_ahead import AHEAD_MAX
+from shared.storage.queue_figures import SEEN_WITHIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitReason:
+    """One reason.
+
+    Attributes:
+        sentence: For people.
+        until_time: When it passes by itself; None if nobody knows.
+        holding_job_ids: Of a limit: jobs that use it up and that the caller may see.
+        count: How many jobs go first, or how many a limit lets through.
+    """
+
+    cause: WaitCause
+    sentence: str
+    until_time: datetime | None = None
+    holding_job_ids: Sequence[JobId] = ()
+    count: int = 0
+
+
+def of_running(standing: Standing, running: Running) -> WaitReason:
+    return WaitReason(
+        cause=WaitCause.RUNNING,
+        sentence=(
+            f"It runs: attempt {standing.attempt} since {_moment(running.grant_time)},"
+            f" by the executor {running.executor_name}."
+        ),
+    )
+
+
+def of_ended(standing: Standing) -> WaitReason:
+    error = f" with {standing.error_code}" if standing.error_code else ""
+    ended = f", at {_moment(standing.finish_time)}" if standing.finish_time else ""
+    return WaitReason(cause=WaitCause.ENDED, sentence=f"It has ended: it is {standing.state}{error}{ended}.")
+
+
+def of_dead(dispatch: WaitingRow, *, inside: bool) -> WaitReason:
+    """Say that a dispatch is dead; how, and what to do about it, if the caller is an operator."""
+    sentence = "Its dispatch could not be delivered and is dead: an operator has to send it again."
+    if inside:
+        number = dispatch.outbox_id
+        sentence = (
+            f"Its dispatch, message {number} of the outbox, could not be delivered and is dead"
+            f" ({dispatch.error_message or dispatch.error_code}):"
+            f" mend the cause and send it again with `baton outbox resend {number}`."
+        )
+    return WaitReason(cause=WaitCause.DISPATCH_DEAD, sentence=sentence)
+
+
+def of_time(standing: Standing) -> Iterator[WaitReason]:
+    """Yield that the next attempt is not due, if so."""
+    if standing.due or standing.next_attempt_time is None:
+        return
+    due = _moment(standing.next_attempt_time)
+    if standing.attempt == 0:
+        cause, sentence = WaitCause.NOT_DUE, f"Its run time has not come: it may start at {due}."
+    else:
+        error = f"; its last error is {standing.error_code}" if standing.error_code else ""
+        cause = WaitCause.BACKOFF
+        sentence = f"It backs off until {due}, after attempt {standing.attempt}{error}."
+    yield WaitReason(cause=cause, sentence=sentence, until_time=standing.next_attempt_time)
+
+
+def of_executors(standing: Standing, able: AbleExecutors, *, connected: bool) -> Iterator[WaitReason]:
+    """Yield that nobody can do the job, if so.
+
+    Args:
+        connected: Whether a service has just told of an executor that can, or none could tell.
+    """
+    if able.willing and connected:
+        return
+    yield WaitReason(cause=WaitCause.NO_EXECUTOR, sentence=_no_executor(standing, able))
+
+
+def of_others(ahead: int, *, demand: int | None) -> WaitReason:
+    """Say how many jobs go first.
+
+    Args:
+        demand: Leases that executors could take now; None if Redis is away.
+    """
+    if ahead >= AHEAD_MAX:
+        first = f"{AHEAD_MAX:,} jobs or more go first"
+    elif ahead:
+        first = f"{'1 job goes' if ahead == 1 else f'Up to {ahead:,} jobs go'} first"
+    else:
+        first = "No other job goes first"
+    return WaitReason(cause=WaitCause.BEHIND, sentence=f"{first}{_room(demand)}.", count=ahead)
+
+
+def _room(demand: int | None) -> str:
+    match demand:
+        case None:
+            return ", and Redis is away: nothing is handed out until it is back"
+        case 0:
+            return ", and all executors that can do it are busy"
+        case _:
+            return ", and executors have room: it is about to start"
+
+
+def _no_executor(standing: Standing, able: AbleExecutors) -> str:
+    versions = (
+        f"{standing.job_type} with the input schema version {standing.input_schema_version}"
+        f" and the output schema version {standing.output_schema_version}"
+    )
+    if able.willing:
+        minutes = int(SEEN_WITHIN.total_seconds() / 60)
+        return (
+            f"No connected executor can do {versions}: of {_executors(able.willing)} that can"
+            f" we heard in the last {minutes} minutes, but not now."
+        )
+    if able.refusing:
+        return (
+            f"{_executors(able.refusing)} can do {versions}, and refused this job: another one is needed,"
+            " or a new start."
+        )
+    others = f"; {_executors(able.of_other_versions)} can in others" if able.of_other_versions else ""
+    return f"No connected executor can do {versions}{others}."
+
+
+def _executors(count: int) -> str:
+    return "1 executor" if count == 1 else f"{count:,} executors"
+
+
+def _moment(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
