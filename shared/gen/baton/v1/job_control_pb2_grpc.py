@@ -547,7 +547,7 @@ class JobControlServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ExplainJob(self, request, context):
-        """Says why a job is not running. Needs the scope `jobs.read`.
+        """Says why a job is not running. Needs the scope `jobs.read`. What it tells of other owners' jobs is how many there are.
 
         Errors:
         * `NOT_FOUND` (`JOB_NOT_FOUND`): there is no such job for this caller.

@@ -253,7 +253,7 @@ class JobControlStub:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the cursor is malformed, or older than the retention.
     """
     ExplainJob: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.ExplainJobRequest, _job_control_pb2.ExplainJobResponse]
-    """Says why a job is not running. Needs the scope `jobs.read`.
+    """Says why a job is not running. Needs the scope `jobs.read`. What it tells of other owners' jobs is how many there are.
 
     Errors:
     * `NOT_FOUND` (`JOB_NOT_FOUND`): there is no such job for this caller.
@@ -528,7 +528,7 @@ class JobControlAsyncStub(JobControlStub):
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the cursor is malformed, or older than the retention.
     """
     ExplainJob: _aio.UnaryUnaryMultiCallable[_job_control_pb2.ExplainJobRequest, _job_control_pb2.ExplainJobResponse]  # type: ignore[assignment]
-    """Says why a job is not running. Needs the scope `jobs.read`.
+    """Says why a job is not running. Needs the scope `jobs.read`. What it tells of other owners' jobs is how many there are.
 
     Errors:
     * `NOT_FOUND` (`JOB_NOT_FOUND`): there is no such job for this caller.
@@ -968,7 +968,7 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         request: _job_control_pb2.ExplainJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_job_control_pb2.ExplainJobResponse, _abc.Awaitable[_job_control_pb2.ExplainJobResponse]]:
-        """Says why a job is not running. Needs the scope `jobs.read`.
+        """Says why a job is not running. Needs the scope `jobs.read`. What it tells of other owners' jobs is how many there are.
 
         Errors:
         * `NOT_FOUND` (`JOB_NOT_FOUND`): there is no such job for this caller.

@@ -70,13 +70,13 @@ class _WaitCauseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WaitCause.V
     WAIT_CAUSE_JOB_TYPE_PAUSED: _WaitCause.ValueType  # 6
     """Its job type is paused."""
     WAIT_CAUSE_NO_EXECUTOR: _WaitCause.ValueType  # 7
-    """No connected executor can do its job type and schema versions."""
+    """No connected executor can do its job type and schema versions, or each that can has refused this job."""
     WAIT_CAUSE_LIMIT: _WaitCause.ValueType  # 8
     """A limit on leases at once is used up."""
     WAIT_CAUSE_RATE: _WaitCause.ValueType  # 9
     """A rate is used up."""
     WAIT_CAUSE_BEHIND: _WaitCause.ValueType  # 10
-    """Other jobs go first."""
+    """Other jobs go first. Or none does, and nothing else keeps it: then it waits for an executor with room, if anything."""
     WAIT_CAUSE_DISPATCH_DEAD: _WaitCause.ValueType  # 11
     """Its dispatch is dead."""
 
@@ -98,13 +98,13 @@ WAIT_CAUSE_QUEUE_PAUSED: WaitCause.ValueType  # 5
 WAIT_CAUSE_JOB_TYPE_PAUSED: WaitCause.ValueType  # 6
 """Its job type is paused."""
 WAIT_CAUSE_NO_EXECUTOR: WaitCause.ValueType  # 7
-"""No connected executor can do its job type and schema versions."""
+"""No connected executor can do its job type and schema versions, or each that can has refused this job."""
 WAIT_CAUSE_LIMIT: WaitCause.ValueType  # 8
 """A limit on leases at once is used up."""
 WAIT_CAUSE_RATE: WaitCause.ValueType  # 9
 """A rate is used up."""
 WAIT_CAUSE_BEHIND: WaitCause.ValueType  # 10
-"""Other jobs go first."""
+"""Other jobs go first. Or none does, and nothing else keeps it: then it waits for an executor with room, if anything."""
 WAIT_CAUSE_DISPATCH_DEAD: WaitCause.ValueType  # 11
 """Its dispatch is dead."""
 Global___WaitCause: _TypeAlias = WaitCause  # noqa: Y015
@@ -425,10 +425,14 @@ class WaitReason(_message.Message):
     sentence: _builtins.str
     """Output only. A sentence for people."""
     count: _builtins.int
-    """Output only. For BEHIND: how many jobs go first. For LIMIT: the limit."""
+    """Output only. For BEHIND: how many due jobs go first, at most, of the same job type and schema versions. Those are: all
+    in a more urgent priority band (0-9, 10-39, 40-69, 70-100), and in its own band those that have been handed out already,
+    its owner's that are more urgent or as urgent and due earlier, and of each other owner as many as have their
+    turns before its own. At most 10,000 are counted. For LIMIT: the limit.
+    """
     @_builtins.property
     def until_time(self) -> _timestamp_pb2.Timestamp:
-        """Output only. For NOT_DUE and BACKOFF: until when."""
+        """Output only. For NOT_DUE, BACKOFF and RATE: until when."""
 
     @_builtins.property
     def pause(self) -> Global___Pause:
@@ -436,7 +440,9 @@ class WaitReason(_message.Message):
 
     @_builtins.property
     def holding_job_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Output only. For LIMIT: the jobs that hold it, at most 100."""
+        """Output only. For LIMIT: the jobs that hold it, at most 100. Without the scope `jobs.admin`: those of them that are the
+        owner's.
+        """
 
     def __init__(
         self,
