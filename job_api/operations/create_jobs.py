@@ -13,6 +13,7 @@ from job_api.operations.caller import Caller
 from job_api.operations.gathered_creations import GatheredCreations
 from job_api.operations.job_creation import Creation, Item, JobCreation, Outcome
 from job_api.operations.job_request import CheckedJob, CreateJobCommand, JobRequests
+from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas
 from shared.domain.errors import BatonError
 from shared.domain.identity import JobId
 from shared.storage.transactions import Transactions
@@ -37,6 +38,7 @@ class CreateJobs:
         self,
         transactions: Transactions,
         requests: JobRequests,
+        quotas: OwnerQuotas = NO_QUOTAS,
         *,
         new_id: Callable[[], UUID],
         keys_kept_for: timedelta,
@@ -45,7 +47,7 @@ class CreateJobs:
         self._requests = requests
         self._new_id = new_id
         self._create = GatheredCreations(
-            JobCreation(transactions, keys_kept_for=keys_kept_for, wake_dispatcher=wake_dispatcher)
+            JobCreation(transactions, quotas, keys_kept_for=keys_kept_for, wake_dispatcher=wake_dispatcher)
         )
 
     async def __call__(self, caller: Caller, wishes: Sequence[Wish]) -> list[Outcome]:
@@ -103,6 +105,8 @@ class CreateJob:
             UnknownJobType: No definition has that name.
             PayloadTooLarge: The input is over its limit.
             IdempotencyKeyReused: The key stands for different content.
+            TooManyJobs: The owner has as many active jobs as allowed.
+            QuotaExceeded: The owner's day or month is used up.
             PermissionDenied: It is for another owner, and the caller may not act for others.
             PlatformUnavailable: The job may or may not exist; calling again with the same key tells.
         """

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from job_api.operations.job_request import CheckedJob
+from job_api.operations.owner_quotas import OwnerQuotas, Refusal
 from shared.domain.audit import AuditAction
 from shared.domain.errors import BatonError, FieldViolation, IdempotencyKeyReused, InvalidInput
 from shared.domain.identity import JobId, Owner, UploadId
@@ -65,9 +66,15 @@ class JobCreation:
     """
 
     def __init__(
-        self, transactions: Transactions, *, keys_kept_for: timedelta, wake_dispatcher: asyncio.Event
+        self,
+        transactions: Transactions,
+        quotas: OwnerQuotas,
+        *,
+        keys_kept_for: timedelta,
+        wake_dispatcher: asyncio.Event,
     ) -> None:
         self._transactions = transactions
+        self._quotas = quotas
         self._keys_kept_for = keys_kept_for
         self._wake_dispatcher = wake_dispatcher
 
@@ -87,15 +94,20 @@ class JobCreation:
             )
             if missing:
                 raise Faulty(missing)
+            refused = await self._refused(transaction, [each for each in items if each.job_id in fresh])
+            fresh -= refused.keys()
             new = [new_job(each) for each in items if each.job_id in fresh]
             made = await transaction.creation.create_jobs(new, action=AuditAction.JOB_CREATE)
             jobs = {each.job_id: each for each in made}
-            earlier = {each.job_id for each in bindings if each.job_id is not None} - fresh
+            earlier = {each.job_id for each in bindings if each.job_id is not None} - fresh - refused.keys()
             if earlier:
                 jobs |= await transaction.jobs.get_many(sorted(earlier))
         if fresh:
             self._wake_dispatcher.set()
-        return [_outcome(item, binding, jobs) for item, binding in zip(items, bindings, strict=True)]
+        return [
+            refused[binding.job_id] if binding.job_id in refused else _outcome(item, binding, jobs)
+            for item, binding in zip(items, bindings, strict=True)
+        ]
 
     async def _bind(self, transaction: Transaction, items: Sequence[Item]) -> list[Binding]:
         """Return what each item stands for: itself, or what its key is bound to."""
@@ -109,6 +121,17 @@ class JobCreation:
             Binding(each.job_id, each.checked.fingerprint) if each.key is None else bindings[each.key]
             for each in items
         ]
+
+    async def _refused(self, transaction: Transaction, items: Sequence[Item]) -> dict[JobId, Refusal]:
+        """Say which new items are beyond their owners' limits; they leave their keys free."""
+        owners = [each.checked.owner for each in items]
+        refusals = (await self._quotas.reserve(transaction, owners)).refusals
+        refused = {
+            item.job_id: refusal for item, refusal in zip(items, refusals, strict=True) if refusal is not None
+        }
+        keys = [each.key for each in items if each.key is not None and each.job_id in refused]
+        await transaction.idempotency.release(keys)
+        return refused
 
 
 def _outcome(item: Item, binding: Binding, jobs: Mapping[JobId, Job]) -> Outcome:

@@ -13,6 +13,7 @@ import structlog
 
 from job_api.operations.caller import Caller
 from job_api.operations.job_creation import Creation
+from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas
 from job_api.operations.reruns import Asking, rerun
 from job_api.operations.visibility import visible_job
 from shared.catalog import json_text
@@ -45,6 +46,7 @@ class RetryJob:
         self,
         transactions: Transactions,
         catalog: Catalog,
+        quotas: OwnerQuotas = NO_QUOTAS,
         *,
         new_id: Callable[[], UUID],
         keys_kept_for: timedelta,
@@ -52,6 +54,7 @@ class RetryJob:
     ) -> None:
         self._transactions = transactions
         self._catalog = catalog
+        self._quotas = quotas
         self._new_id = new_id
         self._keys_kept_for = keys_kept_for
         self._wake_dispatcher = wake_dispatcher
@@ -63,6 +66,8 @@ class RetryJob:
             JobNotFound: There is none for this caller.
             JobNotRetryable: It has not ended, or succeeded, or its input can't be had or used any more.
             IdempotencyKeyReused: The key stands for something else.
+            TooManyJobs: The owner has as many active jobs as allowed.
+            QuotaExceeded: The owner's day or month is used up.
             PlatformUnavailable: The new job may or may not exist; calling again with the same key tells.
         """
         job_id = JobId(self._new_id())
@@ -101,6 +106,7 @@ class RetryJob:
             raise JobNotRetryable(origin.job_id, "its job type is gone")
         if origin.input_schema_version != definition.input_schema_version:
             raise JobNotRetryable(origin.job_id, "its job type takes another version of inputs now")
+        await self._quotas.require(transaction, origin.owner, 1)
         again = rerun(
             origin.job_id, job_id=job_id, definition=definition, priority=origin.priority, asking=asking
         )

@@ -59,10 +59,15 @@ order by owner, job_type, key, place
 on conflict do nothing
 """)
 
-_READ = sa.text("""
+_KEY = {name: _COLUMNS[name] for name in ("owner", "job_type", "key")}
+_READ = sa.text(f"""
 select k.owner, k.job_type, k.key, k.fingerprint, k.job_id, k.batch_id from idempotency_keys k
-join unnest(cast(:owner as text[]), cast(:job_type as text[]), cast(:key as text[]))
-    as c(owner, job_type, key) using (owner, job_type, key)
+join {unnested(_KEY, "c")} using (owner, job_type, key)
+""")
+
+_RELEASE = sa.text(f"""
+delete from idempotency_keys k using {unnested(_KEY, "c")}
+where (k.owner, k.job_type, k.key) = (c.owner, c.job_type, c.key)
 """)
 
 
@@ -97,7 +102,7 @@ class IdempotencyKeys:
             for each in claims
         ]
         parameters = columns(rows, _COLUMNS)
-        named = {name: parameters[name] for name in ("owner", "job_type", "key")}
+        named = {name: parameters[name] for name in _KEY}
         bound = dict[IdempotencyKey, Binding]()
         # A bound key may expire and be removed before it is read: it is free then, and bound the next time.
         while any(each.key not in bound for each in claims):
@@ -109,3 +114,9 @@ class IdempotencyKeys:
                 for row in await self._connection.execute(_READ, named)
             }
         return bound
+
+    async def release(self, keys: Sequence[IdempotencyKey]) -> None:
+        """Free keys that this transaction has bound, and that stand for nothing after all; may be empty."""
+        if keys:
+            rows = [{"owner": each.owner, "job_type": each.job_type, "key": each.key} for each in keys]
+            await self._connection.execute(_RELEASE, columns(rows, _KEY))
