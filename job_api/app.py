@@ -54,8 +54,8 @@ from shared.catalog import catalog as catalogs
 from shared.catalog.catalog import Catalog
 from shared.domain.errors import PlatformUnavailable
 from shared.gen.baton.v1 import job_control_pb2_grpc
-from shared.rpc.identity import Verify
-from shared.rpc.server import OpenServer, Service, open_server, serving, verifier
+from shared.rpc.entrance import entrance_of
+from shared.rpc.server import Entrance, OpenServer, Service, open_server, serving
 from shared.runtime.ids import new_id
 from shared.runtime.loops import Backoff, Loop, Step, Timetable, background
 from shared.runtime.processes import until_signalled
@@ -103,7 +103,7 @@ async def service(settings: ApiSettings) -> AsyncIterator[OpenServer]:
         CatalogFault: See `run`.
     """
     catalog = _catalog(settings)
-    verify = _verify(settings)
+    entrance = await entrance_of(settings.control_address, settings)
     async with AsyncExitStack() as stack:
         engine = await stack.enter_async_context(
             open_engine(settings.database_url, pool_size=settings.database_pool_size)
@@ -112,7 +112,7 @@ async def service(settings: ApiSettings) -> AsyncIterator[OpenServer]:
         probe_engine = await stack.enter_async_context(open_engine(settings.database_url, pool_size=1))
         redis = await stack.enter_async_context(open_redis(str(settings.redis_url)))
         parts = made(settings, catalog, Transactions(engine), redis)
-        opened = _opened(parts, verify)
+        opened = _opened(parts, entrance)
         probe = DatabaseProbe(
             Transactions(probe_engine), opened.health.set_serving, answer_within=_ANSWER_WITHIN
         )
@@ -134,12 +134,7 @@ def _catalog(settings: ApiSettings) -> Catalog:
     return catalog
 
 
-def _verify(settings: ApiSettings) -> Verify | None:
-    secret = settings.token_secret.get_secret_value() if settings.token_secret else None
-    return verifier(settings.control_address, secret)
-
-
-def _opened(parts: Parts, verify: Verify | None) -> OpenServer:
+def _opened(parts: Parts, entrance: Entrance) -> OpenServer:
     limits = parts.settings.limits
     servicer = JobControlServicer(  # type: ignore[abstract]  # what is missing comes later
         _operations(parts),
@@ -158,7 +153,7 @@ def _opened(parts: Parts, verify: Verify | None) -> OpenServer:
                 SCOPES,
             )
         ],
-        verify=verify,
+        entrance=entrance,
         message_bytes_max=limits.request_bytes_max,
         call_time_max=timedelta(seconds=limits.call_seconds),
     )

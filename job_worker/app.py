@@ -46,8 +46,8 @@ from shared.catalog.catalog import Catalog
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.leases import PULSE_INTERVAL, PULSE_TOLERANCE
 from shared.gen.baton.v1 import execution_service_pb2_grpc
-from shared.rpc.identity import Verify
-from shared.rpc.server import OpenServer, Service, open_server, serving, verifier
+from shared.rpc.entrance import entrance_of
+from shared.rpc.server import Entrance, OpenServer, Service, open_server, serving
 from shared.runtime.clock import Clock, SystemClock
 from shared.runtime.ids import new_id, new_secret
 from shared.runtime.loops import Backoff, Loop, Step, Timetable, background
@@ -101,7 +101,7 @@ async def service(settings: WorkerSettings) -> AsyncIterator[OpenServer]:
     """
     catalog = catalogs.load(settings.job_modules, queues=settings.queues, job_types=settings.job_types)
     projectors = registry.load(catalog, settings.job_modules)
-    verify = _verify(settings)
+    entrance = await entrance_of(settings.execution_address, settings)
     log.info("catalog.loaded", job_types=len(catalog.definitions), unfed_queues=catalog.unfed_queues())
     async with (
         open_engine(
@@ -124,7 +124,7 @@ async def service(settings: WorkerSettings) -> AsyncIterator[OpenServer]:
             WakeUps(redis, prefix=settings.redis_prefix),
         )
         parts = _parts(ground, projectors)
-        opened = _opened(settings, parts, verify)
+        opened = _opened(settings, parts, entrance)
         pulse = Pulse(RecordPulse(ground.transactions, tolerance=PULSE_TOLERANCE), opened.health.set_serving)
         grace = timedelta(seconds=settings.sessions.drain_seconds + _STOP_SECONDS)
         async with (
@@ -245,20 +245,15 @@ def _limits(settings: WorkerSettings) -> ExecutionLimits:
     )
 
 
-def _opened(settings: WorkerSettings, parts: _Parts, verify: Verify | None) -> OpenServer:
+def _opened(settings: WorkerSettings, parts: _Parts, entrance: Entrance) -> OpenServer:
     add_to = partial(execution_service_pb2_grpc.add_ExecutionServiceServicer_to_server, parts.servicer)
     return open_server(
         settings.execution_address,
         [Service(SERVICE_NAME, add_to, SCOPES)],
-        verify=verify,
+        entrance=entrance,
         message_bytes_max=settings.sessions.frame_bytes_max,
         call_time_max=timedelta(seconds=_CALL_SECONDS_MAX),
     )
-
-
-def _verify(settings: WorkerSettings) -> Verify | None:
-    secret = settings.token_secret.get_secret_value() if settings.token_secret else None
-    return verifier(settings.execution_address, secret)
 
 
 def _loops(settings: WorkerSettings, parts: _Parts, hints: Hints, pulse: Pulse) -> Sequence[Loop]:

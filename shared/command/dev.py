@@ -25,7 +25,7 @@ from shared.domain.scopes import JOBS_EXECUTE
 from shared.runtime.clock import SystemClock
 from shared.runtime.faults import StartupFault
 from shared.runtime.processes import until_signalled
-from shared.runtime.settings import ProcessSettings
+from shared.runtime.settings import OptionalText, ProcessSettings
 
 CONTROL_PORT = 7410
 EXECUTION_PORT = 7420
@@ -48,6 +48,8 @@ class DevSettings(ProcessSettings):
     database_url: str | None = None
     redis_url: str | None = None
     token_secret: SecretStr | None = None
+    token_issuer: OptionalText = None
+    token_audience: OptionalText = None
     token: SecretStr | None = None
 
 
@@ -182,7 +184,7 @@ def _executor_token(settings: DevSettings) -> str | None:
     """Make the token that executors show; None where none is asked for, or one was given for them."""
     if settings.token_secret is None or settings.token:
         return None
-    from shared.rpc.identity import signed_token
+    from shared.rpc.tokens import Expected, signed_token
 
     return signed_token(
         settings.token_secret.get_secret_value(),
@@ -190,6 +192,7 @@ def _executor_token(settings: DevSettings) -> str | None:
         scopes={JOBS_EXECUTE},
         now=SystemClock().now(),
         lifetime=_TOKEN_LIFETIME,
+        expected=Expected(settings.token_issuer, settings.token_audience),
     )
 
 

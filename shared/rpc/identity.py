@@ -1,24 +1,22 @@
-"""Who calls, and whether they may: bearer tokens, and a scope for each method.
+"""Who calls, and whether they may: a token or a client certificate, and a scope for each method.
 
-Fails closed: a method that no service's table lists is refused, whoever calls.
+Fails closed: a method that no service's table lists is refused, whoever calls. A call that carries a token
+stands or falls by it; its connection's certificate counts for calls without one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-import jwt
 import structlog
 
 from shared.domain.errors import PermissionDenied, Unauthenticated
 from shared.domain.scopes import ALL_SCOPES
 from shared.rpc.calls import Call, CallInterceptor, Context, Proceed
-from shared.runtime.faults import StartupFault
 
 EXEMPT_SERVICES = frozenset(
     {
@@ -29,10 +27,6 @@ EXEMPT_SERVICES = frozenset(
 )
 """Probes and tools ask these before anyone could give them a token; they tell nothing about jobs."""
 
-SECRET_BYTES_MIN = 32
-"""As long as the hash of HS256 (RFC 7518, 3.2)."""
-CLOCK_LEEWAY = timedelta(seconds=30)
-"""How far the clock that signed a token may be ahead of or behind ours."""
 _SUBJECT_CHARACTERS_MAX = 200
 _SCHEME = "bearer "
 
@@ -42,8 +36,8 @@ class Caller:
     """Who makes a call.
 
     Attributes:
-        subject: The token's subject; the owner of jobs, where no other is named.
-        scopes: What the token allows; unknown scopes are kept and mean nothing.
+        subject: Of the token or the certificate; the owner of jobs, where no other is named.
+        scopes: What the caller may do; unknown scopes are kept and mean nothing.
     """
 
     subject: str
@@ -54,10 +48,45 @@ class Caller:
 
 
 LOCAL_CALLER = Caller("local", ALL_SCOPES)
-"""Everyone, where no secret is configured; the server listens on loopback only then."""
+"""Everyone, where no identity is configured; the server listens on loopback only then."""
 
-Verify: TypeAlias = Callable[[str], Caller]
-"""From a token to its caller. Raises: Unauthenticated, saying nothing about the reason's inside."""
+Verify: TypeAlias = Callable[[str], Awaitable[Caller]]
+"""From a token to its caller.
+
+Raises: Unauthenticated, saying nothing about the reason's inside; PlatformUnavailable if that can't be told.
+"""
+
+Peer: TypeAlias = Mapping[str, Iterable[bytes]]
+"""What gRPC knows of the other end of a connection."""
+Recognise: TypeAlias = Callable[[Peer], Caller]
+"""From a connection's certificate to its caller. Raises: Unauthenticated."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBy:
+    """By what a server's callers are known; with neither, every caller is `LOCAL_CALLER`."""
+
+    token: Verify | None = None
+    certificate: Recognise | None = None
+
+    async def caller(self, context: Context) -> Caller:
+        """Say who calls.
+
+        Raises:
+            Unauthenticated: Nobody that is known.
+            PlatformUnavailable: The keys that tell are out of reach.
+        """
+        if self.token is None and self.certificate is None:
+            return LOCAL_CALLER
+        values = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
+        if not values and self.certificate is not None:
+            return self.certificate(context.auth_context())
+        if self.token is None:
+            raise Unauthenticated("callers are known by their certificates here: send no token")
+        return await self.token(_bearer_token(values))
+
+
+EVERYONE = KnownBy()
 
 _caller: ContextVar[Caller] = ContextVar("caller")
 
@@ -76,57 +105,18 @@ def method_scopes(service: str, scopes: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType({f"/{service}/{method}": scope for method, scope in scopes.items()})
 
 
-def shared_secret(secret: str, *, setting: str) -> Verify:
-    """Verify tokens that are signed with `secret` (HS256), have a subject and have not expired.
-
-    Args:
-        setting: The environment variable that holds the secret.
-
-    Raises:
-        StartupFault: The secret is short enough to be found by trying.
-    """
-    if len(secret.encode()) < SECRET_BYTES_MIN:
-        raise StartupFault(f"{setting} is too short: at least {SECRET_BYTES_MIN} bytes are needed")
-
-    def verify(token: str) -> Caller:
-        try:
-            claims: dict[str, Any] = jwt.decode(
-                token,
-                secret,
-                algorithms=["HS256"],
-                leeway=CLOCK_LEEWAY,
-                # When it was signed decides nothing, and the signer's clock may be ahead of ours.
-                options={"require": ["sub", "exp"], "verify_iat": False},
-            )
-        except jwt.ExpiredSignatureError:
-            raise Unauthenticated("the token has expired") from None
-        except jwt.InvalidTokenError:
-            raise Unauthenticated from None
-        return Caller(_subject(claims), _scopes(claims))
-
-    return verify
-
-
-def signed_token(
-    secret: str, *, subject: str, scopes: Collection[str], now: datetime, lifetime: timedelta
-) -> str:
-    """Sign a token that `shared_secret` of the same secret lets through until its life is over."""
-    claims = {"sub": subject, "scopes": sorted(scopes), "iat": now, "exp": now + lifetime}
-    return jwt.encode(claims, secret, algorithm="HS256")
-
-
 class IdentityInterceptor(CallInterceptor):
     """Lets a call through if its caller is known and has the method's scope."""
 
-    def __init__(self, verify: Verify | None, scopes: Mapping[str, str]) -> None:
-        """`scopes` is by path; without `verify` every caller is `LOCAL_CALLER`."""
-        self._verify = verify
+    def __init__(self, known_by: KnownBy, scopes: Mapping[str, str]) -> None:
+        """`scopes` is by path."""
+        self._known_by = known_by
         self._scopes = scopes
 
     async def around(self, call: Call, request: Any, context: Context, proceed: Proceed) -> Any:
         if call.service in EXEMPT_SERVICES:
             return await proceed(request, context)
-        caller = LOCAL_CALLER if self._verify is None else self._verify(_bearer_token(context))
+        caller = await self._known_by.caller(context)
         structlog.contextvars.bind_contextvars(caller=caller.subject)
         scope = self._scopes.get(call.method)
         if scope is None or not caller.may(scope):
@@ -138,29 +128,13 @@ class IdentityInterceptor(CallInterceptor):
             _caller.reset(reset)
 
 
-def _bearer_token(context: Context) -> str:
+def is_subject(subject: object) -> bool:
+    """Whether it can be somebody's name: not empty, not endless, and harmless in a log."""
+    return isinstance(subject, str) and subject.isprintable() and 0 < len(subject) <= _SUBJECT_CHARACTERS_MAX
+
+
+def _bearer_token(values: list[str | bytes]) -> str:
     """Find the one token of a call; two of them are as bad as none."""
-    values = [value for key, value in context.invocation_metadata() or () if key == "authorization"]
     if len(values) != 1 or not isinstance(values[0], str) or not values[0].lower().startswith(_SCHEME):
         raise Unauthenticated
     return values[0][len(_SCHEME) :].strip()
-
-
-def _subject(claims: Mapping[str, Any]) -> str:
-    subject = claims["sub"]
-    if not isinstance(subject, str) or not subject.isprintable():
-        raise Unauthenticated
-    if not 0 < len(subject) <= _SUBJECT_CHARACTERS_MAX:
-        raise Unauthenticated
-    return subject
-
-
-def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
-    """Read `scopes`, a list, or else `scope`, words with spaces between (RFC 8693)."""
-    scopes = claims.get("scopes")
-    if scopes is None:
-        scope = claims.get("scope", "")
-        scopes = scope.split() if isinstance(scope, str) else None
-    if not isinstance(scopes, list) or not all(isinstance(each, str) for each in scopes):
-        raise Unauthenticated
-    return frozenset(scopes)

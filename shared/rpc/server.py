@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import ipaddress
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,14 +18,12 @@ from shared.rpc.call_log import CallLogInterceptor
 from shared.rpc.channel import PING_SECONDS_MIN, PING_TIMEOUT_SECONDS
 from shared.rpc.errors_interceptor import ErrorsInterceptor
 from shared.rpc.health import HealthGate, HealthServicer
-from shared.rpc.identity import IdentityInterceptor, Verify, method_scopes, shared_secret
+from shared.rpc.identity import EVERYONE, IdentityInterceptor, KnownBy, method_scopes
 from shared.rpc.limits import DeadlineInterceptor, RequestSizeInterceptor
 from shared.rpc.reflection import add_reflection
 from shared.runtime.faults import StartupFault
 
 log = structlog.get_logger(__name__)
-
-SECRET_SETTING = "BATON_TOKEN_SECRET"
 
 _SERVER_PING_SECONDS = 10
 """How often the server asks a quiet connection; a vanished client is noticed after this and the time-out."""
@@ -51,6 +48,18 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
+class Entrance:
+    """How a server is entered.
+
+    Attributes:
+        credentials: The server's certificate, and whether it asks for the callers'; None is plaintext.
+    """
+
+    known_by: KnownBy = EVERYONE
+    credentials: grpc.ServerCredentials | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class OpenServer:
     """A server that holds its address and does not serve yet.
 
@@ -68,14 +77,14 @@ def open_server(
     address: str,
     services: Sequence[Service],
     *,
-    verify: Verify | None,
+    entrance: Entrance,
     message_bytes_max: int,
     call_time_max: timedelta,
 ) -> OpenServer:
     """Build a server with health, reflection and the interceptors, and bind its address.
 
     Args:
-        verify: From token to caller; see `verifier`; None lets everyone in.
+        entrance: See `shared.rpc.entrance`.
         message_bytes_max: Of a request, and of each frame of a stream.
         call_time_max: For unary calls whose caller set no deadline.
 
@@ -93,7 +102,7 @@ def open_server(
             CallLogInterceptor(),
             ErrorsInterceptor(),
             DeadlineInterceptor(call_time_max),
-            IdentityInterceptor(verify, scopes),
+            IdentityInterceptor(entrance.known_by, scopes),
             RequestSizeInterceptor(message_bytes_max),
         ),
         options=server_options(message_bytes_max=message_bytes_max),
@@ -103,7 +112,7 @@ def open_server(
     gate = HealthGate(names)
     health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(gate), server)
     add_reflection(server, [*names, health.SERVICE_NAME])
-    return OpenServer(server, _bind(server, address), gate)
+    return OpenServer(server, _bind(server, address, entrance.credentials), gate)
 
 
 def server_options(*, message_bytes_max: int) -> Sequence[tuple[str, int]]:
@@ -156,52 +165,13 @@ async def _stop(opened: OpenServer, grace: timedelta, drain: Callable[[], Awaita
         log.info("server.stopped", address=opened.address)
 
 
-def verifier(address: str, secret: str | None) -> Verify | None:
-    """Say how the callers of a server are known: by tokens that `secret` signs, or, on loopback, not at all.
-
-    Raises:
-        StartupFault: The secret is too short, or there is none and others can reach the address.
-    """
-    refuse_open_address_without_identity(address, secret, setting=SECRET_SETTING)
-    return shared_secret(secret, setting=SECRET_SETTING) if secret else None
-
-
-def refuse_open_address_without_identity(address: str, secret: str | None, *, setting: str) -> None:
-    """Let a server without a secret listen where only this machine reaches it, and say so.
-
-    Args:
-        setting: The environment variable that would hold the secret.
-
-    Raises:
-        StartupFault: The address is reachable from elsewhere, and anyone there would be let in.
-    """
-    if secret:
-        return
-    if not is_loopback(address):
-        raise StartupFault(
-            f"{address} can be reached from other machines, and without {setting} anyone there may do "
-            f"everything: set {setting}, or listen on 127.0.0.1"
-        )
-    log.info("server.loopback_only", address=address, because=f"{setting} is not set")
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches `host:port`; in doubt it is not."""
-    if address.startswith("unix:"):
-        return True
-    host = address.rpartition(":")[0].strip("[]")
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _bind(server: grpc.aio.Server, address: str) -> str:
+def _bind(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> str:
     try:
         _try_to_bind(address)
-        port = server.add_insecure_port(address)
+        if credentials is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, credentials)
     except OSError as error:
         raise StartupFault(f"can't listen on {address}: {error.strerror}") from None
     except RuntimeError:  # gRPC's own, which has written the reason on standard error

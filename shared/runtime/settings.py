@@ -5,9 +5,19 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RedisDsn, SecretStr, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    RedisDsn,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from shared.runtime.faults import StartupFault
@@ -27,6 +37,15 @@ def _parted(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parted)]
 """Names with commas between them; may be empty."""
+
+
+def _set(value: Any) -> Any:
+    """Take an empty variable for one that is not set, as compose files write it."""
+    return None if value == "" else value
+
+
+OptionalPath = Annotated[Path | None, BeforeValidator(_set)]
+OptionalText = Annotated[str | None, BeforeValidator(_set)]
 
 
 class SettingsGroup(BaseModel):
@@ -51,6 +70,35 @@ class ProcessSettings(BaseSettings):
     """JSON or text; by default text in a terminal and JSON elsewhere."""
 
 
+class TlsSettings(SettingsGroup):
+    """Files in PEM: what a process proves itself with, and whom it believes.
+
+    Services, executors and commands read what concerns them, so that one environment may serve all.
+    """
+
+    certificate_file: OptionalPath = None
+    """The process's own certificate, with those between it and the root: a service shows it to its callers,
+    and an executor or a command to a service that asks for one."""
+    key_file: OptionalPath = None
+    """Its private key."""
+    ca_file: OptionalPath = None
+    """Who signs services' certificates; with it, executors and commands dial by TLS."""
+    client_ca_file: OptionalPath = None
+    """Who signs callers' certificates; with it, a service takes no connection without one."""
+    client_scopes: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    """What callers without a token may do, by the subjects of their certificates."""
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        if (self.certificate_file is None) != (self.key_file is None):
+            raise ValueError("certificate_file and key_file go together")
+        if self.client_ca_file is not None and self.certificate_file is None:
+            raise ValueError("client_ca_file needs certificate_file and key_file")
+        if self.client_scopes and self.client_ca_file is None:
+            raise ValueError("client_scopes needs client_ca_file")
+        return self
+
+
 class ServiceSettings(ProcessSettings):
     """What both services can be told: they stand on the same servers, and know the same job types."""
 
@@ -61,9 +109,34 @@ class ServiceSettings(ProcessSettings):
     redis_prefix: Annotated[str, Field(min_length=1)] = "baton:"
     """Before every key in Redis, so that deployments can share one."""
     token_secret: SecretStr | None = None
-    """Signs callers' tokens (HS256); unset lets everyone in, and the service on loopback only."""
+    """Signs callers' tokens (HS256); with no identity at all everyone may call, on loopback only."""
+    token_keys_file: OptionalPath = None
+    """The public keys that verify callers' tokens instead: a JWKS document, read again when it changes."""
+    token_keys_url: OptionalText = None
+    """Where the issuer of callers' tokens publishes that document."""
+    token_issuer: OptionalText = None
+    """The `iss` of every token; unset takes any."""
+    token_audience: OptionalText = None
+    """What every token's `aud` names; unset takes tokens that name none."""
+    tls: TlsSettings = TlsSettings()
     job_modules: Names = ()
     """Packages with job types of the deployment's own, with commas between."""
+
+    @model_validator(mode="after")
+    def _tokens_are_verified_in_one_way(self) -> Self:
+        ways = {
+            "BATON_TOKEN_SECRET": self.token_secret is not None and self.token_secret.get_secret_value(),
+            "BATON_TOKEN_KEYS_FILE": self.token_keys_file,
+            "BATON_TOKEN_KEYS_URL": self.token_keys_url,
+        }
+        named = [name for name, value in ways.items() if value]
+        if len(named) > 1:
+            raise ValueError(f"{' and '.join(named)} are set: tokens are verified in one way only")
+        if not named and (self.token_issuer or self.token_audience):
+            raise ValueError(
+                f"an issuer or audience of tokens is expected, but none of {', '.join(ways)} is set"
+            )
+        return self
 
 
 class SettingsFault(StartupFault):

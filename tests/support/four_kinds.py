@@ -12,8 +12,8 @@ import grpc
 
 from shared.domain.scopes import JOBS_READ
 from shared.rpc.calls import Context
-from shared.rpc.identity import Verify
-from shared.rpc.server import OpenServer, Service, open_server, serving
+from shared.rpc.identity import KnownBy, Verify
+from shared.rpc.server import Entrance, OpenServer, Service, open_server, serving
 
 NAME = "baton.test.FourKinds"
 KINDS = ("UnaryUnary", "UnaryStream", "StreamUnary", "StreamStream")
@@ -100,7 +100,7 @@ async def running(
     opened = open_server(
         "127.0.0.1:0",
         [four_kinds(act, scopes=scopes)],
-        verify=verify,
+        entrance=Entrance(KnownBy(verify)),
         message_bytes_max=message_bytes_max,
         call_time_max=call_time_max,
     )

@@ -12,8 +12,9 @@ from shared.domain.errors import PermissionDenied, Unauthenticated
 from shared.domain.scopes import ALL_SCOPES
 from shared.rpc.calls import Context
 from shared.rpc.channel import call_metadata
-from shared.rpc.identity import Caller, current_caller, shared_secret, signed_token
+from shared.rpc.identity import Caller, current_caller
 from shared.rpc.status import rich_status
+from shared.rpc.tokens import shared_secret, signed_token
 from shared.runtime.faults import StartupFault
 from tests.support.four_kinds import KINDS, running
 
@@ -154,9 +155,9 @@ async def test_a_token_that_the_engine_signed_itself_is_let_through_until_it_exp
         SECRET, subject="me", scopes={"jobs.execute"}, now=now - 2 * lifetime, lifetime=lifetime
     )
 
-    assert VERIFY(fresh) == Caller("me", frozenset({"jobs.execute"}))
+    assert await VERIFY(fresh) == Caller("me", frozenset({"jobs.execute"}))
     with pytest.raises(Unauthenticated, match="expired"):
-        VERIFY(old)
+        await VERIFY(old)
 
 
 async def test_a_token_whose_signers_clock_is_ahead_counts_until_its_end() -> None:

@@ -16,8 +16,8 @@ from shared.rpc import server as rpc_server
 from shared.rpc.calls import Context
 from shared.rpc.channel import CLIENT_PING_SECONDS, PING_SECONDS_MIN, channel_options
 from shared.rpc.health import LIVENESS, NOT_SERVING, SERVICE_UNKNOWN, SERVING
-from shared.rpc.identity import shared_secret
-from shared.rpc.server import open_server, refuse_open_address_without_identity, serving
+from shared.rpc.server import Entrance, open_server, serving
+from shared.rpc.tokens import shared_secret
 from shared.runtime.faults import StartupFault
 from tests.support.four_kinds import NAME, four_kinds, running
 
@@ -42,7 +42,9 @@ def check(service: str) -> health_pb2.HealthCheckRequest:
 )
 async def test_an_address_that_can_not_be_had_is_one_line(address: str) -> None:
     with pytest.raises(StartupFault) as caught:
-        open_server(address, [], verify=None, message_bytes_max=1000, call_time_max=timedelta(seconds=1))
+        open_server(
+            address, [], entrance=Entrance(), message_bytes_max=1000, call_time_max=timedelta(seconds=1)
+        )
     [line] = caught.value.faults
     assert line.startswith(f"can't listen on {address}")
 
@@ -52,7 +54,7 @@ async def test_a_drain_that_never_ends_is_cut_short() -> None:
         await asyncio.Event().wait()
 
     opened = open_server(
-        "127.0.0.1:0", [], verify=None, message_bytes_max=1000, call_time_max=timedelta(seconds=1)
+        "127.0.0.1:0", [], entrance=Entrance(), message_bytes_max=1000, call_time_max=timedelta(seconds=1)
     )
     with structlog.testing.capture_logs() as lines:
         async with serving(opened, grace=timedelta(milliseconds=50), drain=drain):
@@ -73,7 +75,7 @@ async def test_a_second_server_on_the_same_port_is_refused_in_one_line() -> None
             open_server(
                 first.opened.address,
                 [four_kinds(answering)],
-                verify=None,
+                entrance=Entrance(),
                 message_bytes_max=1000,
                 call_time_max=timedelta(seconds=1),
             )
@@ -149,7 +151,7 @@ async def test_a_stopping_server_says_so_first_then_drains_and_no_watch_holds_it
     opened = open_server(
         "127.0.0.1:0",
         [four_kinds(answering)],
-        verify=None,
+        entrance=Entrance(),
         message_bytes_max=1000,
         call_time_max=timedelta(seconds=1),
     )
@@ -230,23 +232,3 @@ async def test_a_quiet_stream_survives_pings_at_the_permitted_interval_and_more_
 
 def test_our_own_clients_ping_no_more_often_than_permitted() -> None:
     assert CLIENT_PING_SECONDS >= PING_SECONDS_MIN * 2
-
-
-@pytest.mark.parametrize(
-    "address", ["127.0.0.1:7410", "127.8.8.8:7410", "localhost:7410", "[::1]:7410", "unix:/run/baton.sock"]
-)
-def test_without_a_secret_a_server_listens_on_loopback_and_says_so(address: str) -> None:
-    with structlog.testing.capture_logs() as lines:
-        refuse_open_address_without_identity(address, None, setting=SETTING)
-    assert [line["event"] for line in lines] == ["server.loopback_only"]
-
-
-@pytest.mark.parametrize("address", ["0.0.0.0:7410", "[::]:7410", ":7410", "10.0.0.7:7410", "api.local:7410"])
-@pytest.mark.parametrize("secret", [None, ""])
-def test_without_a_secret_no_server_listens_elsewhere(address: str, secret: str | None) -> None:
-    with pytest.raises(StartupFault, match=SETTING):
-        refuse_open_address_without_identity(address, secret, setting=SETTING)
-
-
-def test_with_a_secret_a_server_listens_anywhere() -> None:
-    refuse_open_address_without_identity("0.0.0.0:7410", SECRET, setting=SETTING)
