@@ -27,11 +27,13 @@ from job_api.client.views import (
     AttemptView,
     DefinitionView,
     FeedEventView,
+    JobChange,
     JobView,
     Piece,
     Progress,
     Update,
     Upload,
+    ViewBegan,
 )
 from job_api.client.watching import TimeOver
 from shared.domain import errors
@@ -55,6 +57,7 @@ __all__ = [
     "ExecutorView",
     "FeedEventView",
     "JobCancelled",
+    "JobChange",
     "JobError",
     "JobEvent",
     "JobEventKind",
@@ -78,6 +81,7 @@ __all__ = [
     "Update",
     "Upload",
     "UploadId",
+    "ViewBegan",
     "WaitCause",
     "WaitReasonView",
     "errors",

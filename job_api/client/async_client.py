@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 import grpc
 
-from job_api.client import asks, feed_asks, operator_asks, selecting
+from job_api.client import asks, feed_asks, live_asks, operator_asks, selecting
 from job_api.client.asks import Input, JobOptions
 from job_api.client.async_calls import AsyncCalls, AsyncPace
 from job_api.client.dialling import OPTIONS, TIMEOUT
@@ -25,9 +25,11 @@ from job_api.client.views import (
     AttemptView,
     DefinitionView,
     FeedEventView,
+    JobChange,
     JobView,
     Update,
     Upload,
+    ViewBegan,
 )
 from job_api.client.watching import TimeOver
 from shared.domain.events import OutboxState
@@ -204,6 +206,14 @@ class AsyncClient:
             within: The time for all of it; `TimeOver` is raised then. None is for as long as it takes.
         """
         return self._calls.watch(asks.watch_job(job_id, after=after, cursor=cursor), within)
+
+    def watch_jobs(self, **which: Unpack[JobFilter]) -> AsyncGenerator[JobChange | ViewBegan, None]:
+        """Yield jobs that fit as they change, without end: the latest of each, not every state.
+
+        A `ViewBegan` comes first, and again after a break, which the watch outlives by itself: what changed
+        in between is not told, so list anew then.
+        """
+        return self._calls.watch(live_asks.watch_jobs(which))
 
     async def output(self, job_id: JobId) -> Any:
         """Return a job's output; None if it has not succeeded or its definition keeps none."""

@@ -8,13 +8,14 @@ from typing import TypedDict
 
 from job_api.client import convert
 from job_api.client.asks import Ask, Listing, Page, timestamp
+from shared.domain.identity import BatchId
 from shared.domain.jobs import JobState, Target
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 
 
 class JobFilter(TypedDict, total=False):
-    """Which jobs: what is said must all fit, and at least one thing must be said.
+    """Which jobs: what is said must all fit; to change jobs, at least one thing must be said.
 
     Attributes:
         created_from: Created at or after; aware.
@@ -23,6 +24,7 @@ class JobFilter(TypedDict, total=False):
         labels: Having all of these.
         owner: Whose they are, where the caller may name others; an admin who names none means everyone's.
         text: Held by the target's id, the error's code or its message; 3 to 100 characters.
+        batch_id: Items of this batch, also their earlier jobs.
     """
 
     states: Collection[JobState]
@@ -34,10 +36,11 @@ class JobFilter(TypedDict, total=False):
     labels: Mapping[str, str]
     owner: str
     text: str
+    batch_id: BatchId
 
 
 def cancel_jobs(which: JobFilter, *, dry_run: bool) -> Listing[int]:
-    filter_ = _message(which)
+    filter_ = filter_message(which)
 
     def page(token: str) -> Ask[Page[int]]:
         request = pb.CancelJobsRequest(filter=filter_, dry_run=dry_run, page_token=token)
@@ -47,7 +50,7 @@ def cancel_jobs(which: JobFilter, *, dry_run: bool) -> Listing[int]:
 
 
 def retry_jobs(which: JobFilter, *, dry_run: bool) -> Listing[int]:
-    filter_ = _message(which)
+    filter_ = filter_message(which)
 
     def page(token: str) -> Ask[Page[int]]:
         request = pb.RetryJobsRequest(filter=filter_, dry_run=dry_run, page_token=token)
@@ -60,7 +63,7 @@ def _counted(response: pb.CancelJobsResponse | pb.RetryJobsResponse) -> Page[int
     return Page([response.count], response.next_page_token)
 
 
-def _message(which: JobFilter) -> pb.JobFilter:
+def filter_message(which: JobFilter) -> pb.JobFilter:
     target = which.get("target")
     return pb.JobFilter(
         states=[convert.state_number(each) for each in which.get("states", ())],
@@ -72,4 +75,5 @@ def _message(which: JobFilter) -> pb.JobFilter:
         labels=which.get("labels"),
         owner=which.get("owner", ""),
         text=which.get("text", ""),
+        batch_id=str(which.get("batch_id", "")),
     )

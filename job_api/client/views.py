@@ -11,7 +11,7 @@ from uuid import UUID
 from job_api.client.json_form import as_json
 from shared.domain.attempts import AttemptOutcome
 from shared.domain.events import JobEvent
-from shared.domain.identity import IncarnationId, JobId, JobType, Owner, QueueName, UploadId
+from shared.domain.identity import BatchId, IncarnationId, JobId, JobType, Owner, QueueName, UploadId
 from shared.domain.jobs import TERMINAL_STATES, Cancellation, JobError, JobState, Target
 
 
@@ -43,6 +43,7 @@ class JobView:
         attempt: Number of the last lease; 0 before the first.
         next_attempt_time: When the next attempt is due, while one is waited for.
         error: Why it FAILED.
+        batch_item: Its number in the batch that it is an item of.
         last_attempt_error: Of the last attempt that ended without success, while the job goes on.
         replayed: Of a creation only: an earlier call with the same key had created the job.
     """
@@ -72,6 +73,8 @@ class JobView:
     labels: Mapping[str, str]
     last_event_number: int
     output_hash: str
+    batch_id: BatchId | None = None
+    batch_item: int | None = None
     replayed: bool = False
 
     @property
@@ -175,6 +178,29 @@ class Piece:
     attempt: int
     number: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ViewBegan:
+    """A live view begins, for the first time or after a break: what is listed now misses no later change."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"began": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """A job that changed, as it is now.
+
+    Attributes:
+        left: It fitted what is watched, and no longer does; it may not have been shown before.
+    """
+
+    job: JobView
+    left: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return as_json(self)
 
 
 @dataclass(frozen=True, slots=True)

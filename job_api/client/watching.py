@@ -36,10 +36,10 @@ _RESET = "RST_STREAM"
 
 
 class TimeOver(CallFailed):
-    """The caller's time for a watch is over; the job goes on."""
+    """The caller's time for a watch is over; what was watched goes on."""
 
     def __init__(self) -> None:
-        super().__init__("DEADLINE_EXCEEDED", "the job had not ended in time; it goes on")
+        super().__init__("DEADLINE_EXCEEDED", "the end was not reached in time; what was watched goes on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,14 @@ class Stream(Generic[View]):
         request: For the first time.
         behind: Makes the request for what comes behind a cursor.
         read: Makes a view of a message; None of one that only keeps the stream alive, or ends it.
+        seconds_max: It is asked for anew so often.
     """
 
     method: str
     request: Message
     behind: Callable[[str], Message]
     read: Callable[[Any], View | None]
+    seconds_max: float = STREAM_SECONDS_MAX
 
 
 class Watch(Generic[View]):
@@ -81,12 +83,12 @@ class Watch(Generic[View]):
 
     def stream_seconds(self, now: float) -> float:
         """Return how long the next stream may last."""
-        return min(STREAM_SECONDS_MAX, self._deadline - now)
+        return min(self._stream.seconds_max, self._deadline - now)
 
     def take(self, message: Any) -> View | None:
         """Note a message; return what the caller should know of it, if anything."""
-        if message.cursor:
-            self.request = self._stream.behind(message.cursor)
+        if cursor := getattr(message, "cursor", ""):  # a live view has none
+            self.request = self._stream.behind(cursor)
         if message.HasField("ended"):
             self.finished = message.ended.reason == pb.WATCH_END_REASON_FINISHED
         else:
