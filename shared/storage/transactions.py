@@ -33,6 +33,7 @@ from shared.storage.jobs_ahead import JobsAhead
 from shared.storage.leases import Leases
 from shared.storage.outbox_messages import OutboxMessages
 from shared.storage.outgoing import OutgoingEvents
+from shared.storage.owner_days import OwnerDays
 from shared.storage.pieces import OutputPieces
 from shared.storage.queue_figures import QueueFigures
 from shared.storage.reruns import Reruns
@@ -75,6 +76,7 @@ class Transaction:
         self.leases = Leases(connection)
         self.outbox_messages = OutboxMessages(connection)
         self.outgoing = OutgoingEvents(connection)
+        self.owner_days = OwnerDays(connection)
         self.pieces = OutputPieces(connection)
         self.queue_figures = QueueFigures(connection)
         self.reruns = Reruns(connection)
