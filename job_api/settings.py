@@ -29,6 +29,8 @@ class LimitSettings(SettingsGroup):
     """Of one job."""
     jobs_per_call_max: PositiveInt = 1_000
     """Jobs that one call creates; they share a transaction."""
+    batch_items_max: PositiveInt = 10_000
+    """Items of one batch; they share a transaction too."""
     call_seconds: PositiveFloat = 30.0
     """The longest a call runs whose caller set no deadline."""
 
@@ -37,6 +39,17 @@ class LimitSettings(SettingsGroup):
         if max(self.input_bytes_max, self.chunk_bytes_max) >= self.request_bytes_max:
             raise ValueError("input_bytes_max and chunk_bytes_max must be below request_bytes_max")
         return self
+
+
+class OwnerLimitSettings(SettingsGroup):
+    """The most that one owner may have; unset is no limit. Every replica is to be told the same."""
+
+    active_jobs: PositiveInt | None = None
+    """Jobs that have not ended, at a time."""
+    jobs_per_day: PositiveInt | None = None
+    """Jobs that are created in a day of UTC."""
+    jobs_per_month: PositiveInt | None = None
+    """Jobs that are created in a month of UTC."""
 
 
 class WatchSettings(SettingsGroup):
@@ -91,5 +104,6 @@ class ApiSettings(ServiceSettings):
     grace_seconds: NonNegativeFloat = 10.0
     """How long calls may go on once the process was told to stop; watches are told at once."""
     limits: LimitSettings = LimitSettings()
+    owner_limits: OwnerLimitSettings = OwnerLimitSettings()
     watch: WatchSettings = WatchSettings()
     loops: LoopSettings = LoopSettings()

@@ -1,4 +1,4 @@
-"""Removes what nobody needs any more: expired keys, unused documents, sessions long gone, old events."""
+"""Removes what nobody needs any more: expired keys, unused documents, old sessions, events and days."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ UNUSED_UPLOAD_AGE = timedelta(days=1)
 
 SESSION_AGE = timedelta(days=1)
 """Far above the longest life of a session (36 min), so no executor that lives is ever forgotten."""
+
+OWNER_DAY_AGE = timedelta(days=32)
+"""No month has a day so long before today."""
 
 EVENTS_KEPT_FOR = timedelta(days=30)
 """Where nothing else is set: long enough for a reader that was away for a holiday."""
@@ -47,6 +50,9 @@ class Retention:
             events = await transaction.event_feed.remove_old(
                 age=self._events_kept_for, limit=ROWS_PER_STEP_MAX
             )
-        if keys or uploads or sessions or events:
-            log.info("expired.removed", keys=keys, uploads=uploads, sessions=sessions, events=events)
-        return uploads == UPLOADS_PER_STEP_MAX or ROWS_PER_STEP_MAX in (keys, sessions, events)
+        async with self._transactions.begin() as transaction:
+            days = await transaction.owner_days.remove_old(age=OWNER_DAY_AGE, limit=ROWS_PER_STEP_MAX)
+        removed = {"keys": keys, "uploads": uploads, "sessions": sessions, "events": events, "days": days}
+        if any(removed.values()):
+            log.info("expired.removed", **removed)
+        return uploads == UPLOADS_PER_STEP_MAX or ROWS_PER_STEP_MAX in (keys, sessions, events, days)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -72,6 +72,8 @@ class ProjectionTransaction:
     ) -> JobId:
         """Make a job that goes on with what `job` began, for the same owner; return its id.
 
+        It counts against what its owner may have, and is made all the same where that is used up.
+
         Raises:
             UnknownJobType: No definition has that name.
         """
@@ -115,6 +117,7 @@ class ProjectionTransaction:
             if rows:
                 await self._transaction.connection.execute(_insertion(table, list(rows[0])), _as_json(rows))
         await self._transaction.creation.create_jobs(self._jobs)
+        await self._transaction.owner_days.count(Counter(each.owner for each in self._jobs))
 
 
 Projector: TypeAlias = Callable[

@@ -19,7 +19,14 @@ pauses = sa.Table(
     held("pause_time", TIME),
 )
 
-owner_days = sa.Table("owner_days", METADATA, key("owner", TEXT), key("day", sa.Date()), held("jobs", NUMBER))
+owner_days = sa.Table(
+    "owner_days",
+    METADATA,
+    key("owner", TEXT),
+    key("day", sa.Date()),
+    held("jobs", NUMBER),
+    sa.Index("owner_days_by_day", "day"),
+)
 
 # In the order in which they are read; the number tells those of one moment apart.
 audit_records = sa.Table(

@@ -105,6 +105,7 @@ _UPGRADE = (
         primary key (owner, day)
     ) with (fillfactor = 50)
     """,
+    "create index if not exists owner_days_by_day on owner_days (day)",
     """
     create table if not exists audit_records (
         record_time timestamptz not null,
