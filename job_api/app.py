@@ -212,7 +212,7 @@ def _operations(parts: Parts) -> Operations:
 
 def _operator_operations(parts: Parts) -> OperatorOperations:
     return OperatorOperations(
-        explain_job=ExplainJob(parts.transactions, parts.streams),
+        explain_job=ExplainJob(parts.transactions, parts.streams, parts.catalog),
         list_queues=ListQueues(parts.transactions, parts.streams, parts.catalog),
         list_executors=ListExecutors(parts.transactions),
         list_outbox_messages=ListOutboxMessages(parts.transactions),

@@ -9,6 +9,7 @@ from job_api.operations import wait_reasons
 from job_api.operations.caller import Caller
 from job_api.operations.visibility import visible_job
 from job_api.operations.wait_reasons import WaitReason
+from shared.catalog.catalog import Catalog
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.events import OutboxState
 from shared.domain.identity import JobId
@@ -31,9 +32,10 @@ class _Wait:
 class ExplainJob:
     """What is in Postgres is counted; which executors are connected is what their services tell in Redis."""
 
-    def __init__(self, transactions: Transactions, streams: LeaseStreams) -> None:
+    def __init__(self, transactions: Transactions, streams: LeaseStreams, catalog: Catalog) -> None:
         self._transactions = transactions
         self._streams = streams
+        self._catalog = catalog
 
     async def __call__(self, caller: Caller, job_id: JobId) -> Sequence[WaitReason]:
         """Return at least one reason; the one that must go first stands first.
