@@ -86,7 +86,7 @@ def create_job(job_type: str, input: Input, options: JobOptions) -> Ask[JobView]
     target, priority = options.get("target"), options.get("priority")
     request = pb.CreateJobRequest(
         job_type=job_type,
-        input=input if isinstance(input, bytes) else _json_text(input),
+        input=input if isinstance(input, bytes) else json_text(input),
         idempotency_key=options.get("idempotency_key") or uuid.uuid4().hex,
         target=job_pb2.Target(type=target.type, id=target.id) if target else None,
         run_time=timestamp(options.get("run_time")),
@@ -178,7 +178,7 @@ def _page(response: Any, messages: Sequence[Any], view: Callable[[Any], View]) -
     return Page([view(each) for each in messages], response.next_page_token)
 
 
-def _json_text(value: Mapping[str, Any]) -> bytes:
+def json_text(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 

@@ -21,7 +21,7 @@ from job_api.client.views import (
 )
 from shared.domain.attempts import AttemptOutcome
 from shared.domain.events import JobEvent, JobEventKind
-from shared.domain.identity import IncarnationId, JobId, JobType, Owner, QueueName, UploadId
+from shared.domain.identity import BatchId, IncarnationId, JobId, JobType, Owner, QueueName, UploadId
 from shared.domain.jobs import Cancellation, JobError, JobState, Target
 from shared.gen.baton.v1 import job_control_pb2, job_pb2
 
@@ -53,6 +53,8 @@ def job_view(job: job_pb2.Job, *, replayed: bool = False) -> JobView:
         labels=dict(job.labels),
         last_event_number=job.last_event_number,
         output_hash=job.output_hash,
+        batch_id=BatchId(UUID(job.batch_id)) if job.batch_id else None,
+        batch_item=job.batch_item or None,
         replayed=replayed,
     )
 

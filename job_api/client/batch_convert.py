@@ -1,0 +1,132 @@
+"""Batches, from protobuf to views."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from google.protobuf.message import Message
+
+from job_api.client import convert
+from job_api.client.batch_views import (
+    BatchEstimateView,
+    BatchItemView,
+    BatchUpdate,
+    BatchView,
+    ItemsRetriedView,
+)
+from shared.domain.batches import BatchCounters, BatchEvent, BatchState
+from shared.domain.identity import BatchId, JobId, JobType, Owner
+from shared.domain.jobs import JobError, Target
+from shared.gen.baton.v1 import batch_pb2, job_pb2
+from shared.gen.baton.v1 import job_control_pb2 as pb
+
+
+def batch_view(
+    batch: batch_pb2.Batch, *, failed_items: list[BatchItemView] | None = None, replayed: bool = False
+) -> BatchView:
+    return BatchView(
+        batch_id=BatchId(UUID(batch.batch_id)),
+        job_type=JobType(batch.job_type),
+        owner=Owner(batch.owner),
+        state=state(batch.state),
+        title=batch.title,
+        size=batch.size,
+        counters=counters(batch.counters),
+        progress=batch.progress,
+        target=Target(batch.target.type, batch.target.id) if batch.HasField("target") else None,
+        create_time=_time(batch.create_time),
+        start_time=_optional_time(batch, "start_time"),
+        settle_time=_optional_time(batch, "settle_time"),
+        labels=dict(batch.labels),
+        last_event_number=batch.last_event_number,
+        failed_items=failed_items,
+        replayed=replayed,
+    )
+
+
+def created_view(response: pb.CreateBatchResponse) -> BatchView:
+    return batch_view(response.batch, replayed=response.replayed)
+
+
+def read_view(response: pb.GetBatchResponse) -> BatchView:
+    return batch_view(response.batch, failed_items=[*map(item_view, response.failed_items)])
+
+
+def item_view(item: batch_pb2.BatchItem) -> BatchItemView:
+    return BatchItemView(
+        number=item.number,
+        job=convert.job_view(item.job),
+        earlier_job_ids=[JobId(UUID(each)) for each in item.earlier_job_ids],
+        attempt_count=item.attempt_count,
+        selected=item.selected,
+    )
+
+
+def estimate_view(response: pb.EstimateBatchResponse) -> BatchEstimateView:
+    told = response.estimate
+    return BatchEstimateView(told.size, Decimal(told.cost), told.work_time.ToTimedelta())
+
+
+def retried_view(response: pb.RetryBatchItemsResponse) -> ItemsRetriedView:
+    return ItemsRetriedView(batch_view(response.batch), response.count)
+
+
+def counters(told: batch_pb2.BatchCounters) -> BatchCounters:
+    return BatchCounters(
+        waiting=told.waiting,
+        running=told.running,
+        succeeded=told.succeeded,
+        failed=told.failed,
+        skipped=told.skipped,
+    )
+
+
+def state(value: batch_pb2.BatchState.ValueType) -> BatchState:
+    return BatchState[batch_pb2.BatchState.Name(value).removeprefix("BATCH_STATE_")]
+
+
+def state_number(value: BatchState) -> batch_pb2.BatchState.ValueType:
+    return batch_pb2.BatchState.Value(f"BATCH_STATE_{value.name}")
+
+
+def update(message: pb.WatchBatchResponse) -> BatchUpdate | None:
+    """Return what a watcher should know of a message; None of one that only keeps the stream alive."""
+    match message.WhichOneof("update"):
+        case "event":
+            return BatchUpdate(message.cursor, event(message.event))
+        case "counters":
+            return BatchUpdate(message.cursor, counters(message.counters))
+        case _:
+            return None
+
+
+def event(told: batch_pb2.BatchEvent) -> BatchEvent:
+    ended = told.item_state != job_pb2.JOB_STATE_UNSPECIFIED
+    return BatchEvent(
+        batch_id=BatchId(UUID(told.batch_id)),
+        number=told.number,
+        state=state(told.state),
+        counters=counters(told.counters),
+        event_time=_time(told.event_time),
+        item=told.item,
+        item_state=convert.state(told.item_state) if ended else None,
+        error=_error(told),
+    )
+
+
+def _error(told: batch_pb2.BatchEvent) -> JobError | None:
+    if not told.HasField("error"):
+        return None
+    return JobError(told.error.code, told.error.message, told.error.internal_message)
+
+
+def _optional_time(message: Message, field: str) -> datetime | None:
+    return _time(getattr(message, field)) if message.HasField(field) else None
+
+
+def _time(timestamp: Any) -> datetime:
+    time: datetime = timestamp.ToDatetime(tzinfo=UTC)
+    return time

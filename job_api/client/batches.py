@@ -1,0 +1,121 @@
+"""What the client for programs that block can do with batches."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Iterator
+from datetime import timedelta
+from typing import Unpack
+
+from job_api.client import batch_asks
+from job_api.client.asks import Input
+from job_api.client.batch_asks import BatchFilter, BatchOptions
+from job_api.client.batch_views import (
+    BatchEstimateView,
+    BatchItemView,
+    BatchUnfinished,
+    BatchUpdate,
+    BatchView,
+    ItemsRetriedView,
+)
+from job_api.client.calls import Calls
+from job_api.client.watching import TimeOver
+from shared.domain.batches import BatchState
+from shared.domain.identity import BatchId
+from shared.domain.jobs import JobState
+
+
+class BatchMethods:
+    """The part of `Client` that is about batches."""
+
+    _calls: Calls
+
+    def run_batch(
+        self,
+        job_type: str,
+        inputs: Iterable[Input],
+        *,
+        within: timedelta | None = None,
+        **options: Unpack[BatchOptions],
+    ) -> BatchView:
+        """Create a batch, wait until it has settled, and return it with the items that failed.
+
+        However its items end, nothing is raised: `state` and `failed_items` tell. With the same key, a
+        repeated run waits for the same batch. Whoever stops waiting does not stop it.
+
+        Raises:
+            BatchUnfinished: It had not settled `within` this time, and goes on.
+        """
+        return self.settled_batch(self.create_batch(job_type, inputs, **options).batch_id, within=within)
+
+    def settled_batch(self, batch_id: BatchId, *, within: timedelta | None = None) -> BatchView:
+        """Wait until a batch has settled, and return it with the items that failed.
+
+        Raises:
+            BatchUnfinished: It had not settled `within` this time, and goes on.
+        """
+        with contextlib.suppress(TimeOver):
+            for _ in self.watch_batch(batch_id, within=within):
+                pass
+        batch = self.batch(batch_id)
+        if not batch.settled:
+            raise BatchUnfinished(batch)
+        return batch
+
+    def estimate_batch(self, job_type: str, size: int) -> BatchEstimateView:
+        """Say what a batch of so many items is likely to take; nothing is created."""
+        return self._calls.ask(batch_asks.estimate_batch(job_type, size))
+
+    def create_batch(
+        self, job_type: str, inputs: Iterable[Input], **options: Unpack[BatchOptions]
+    ) -> BatchView:
+        """Create a batch with an item for each input, or find the one that an earlier call with the same key
+        created. All of it is created, or none."""
+        return self._calls.ask(batch_asks.create_batch(job_type, inputs, options))
+
+    def batch(self, batch_id: BatchId) -> BatchView:
+        """Return a batch, with the items that failed."""
+        return self._calls.ask(batch_asks.get_batch(batch_id))
+
+    def batches(self, *, page_size: int = 0, **which: Unpack[BatchFilter]) -> Iterator[BatchView]:
+        """Yield batches that fit, newest first; each page is asked for when it is needed."""
+        return self._calls.each(batch_asks.list_batches(which, page_size=page_size))
+
+    def batch_items(
+        self, batch_id: BatchId, *, states: Collection[JobState] = (), page_size: int = 0
+    ) -> Iterator[BatchItemView]:
+        """Yield a batch's items by number, each with its newest job; all, or those in one of these states."""
+        return self._calls.each(batch_asks.list_batch_items(batch_id, states=states, page_size=page_size))
+
+    def cancel_batch(self, batch_id: BatchId) -> BatchView:
+        """Skip the items that wait, at once; those that run may finish, and then the batch is CANCELLED."""
+        return self._calls.ask(batch_asks.cancel_batch(batch_id))
+
+    def retry_batch_items(self, batch_id: BatchId, items: Collection[int] | None = None) -> ItemsRetriedView:
+        """Try failed items again, by their numbers; all of them for None.
+
+        A try whose answer was lost may have done it already: then the next one is refused as a conflict.
+        """
+        return self._calls.ask(batch_asks.retry_batch_items(batch_id, items))
+
+    def select_batch_items(self, batch_id: BatchId, items: Collection[int]) -> BatchView:
+        """Pick succeeded items of a settled batch, which becomes SELECTED."""
+        return self._calls.ask(batch_asks.select_batch_items(batch_id, items))
+
+    def advance_batch(self, batch_id: BatchId, state: BatchState) -> BatchView:
+        """Say that a SELECTED batch is EXPORTED, or an EXPORTED one STORED."""
+        return self._calls.ask(batch_asks.advance_batch(batch_id, state))
+
+    def watch_batch(
+        self, batch_id: BatchId, *, after: int = 0, cursor: str = "", within: timedelta | None = None
+    ) -> Iterator[BatchUpdate]:
+        """Yield what happens to a batch until it has settled; resumes by itself when a stream breaks.
+
+        A batch that is tried again goes on behind the last cursor, in a watch of its own.
+
+        Args:
+            after: Start after the event of this number; 0 is from the beginning.
+            cursor: Start after this update of an earlier watch; `after` does not count then.
+            within: The time for all of it; `TimeOver` is raised then. None is for as long as it takes.
+        """
+        return self._calls.watch(batch_asks.watch_batch(batch_id, after=after, cursor=cursor), within)
