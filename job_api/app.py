@@ -27,6 +27,7 @@ from job_api.operations.get_job_output import GetJobOutput
 from job_api.operations.job_request import JobRequests
 from job_api.operations.list_artifacts import ListArtifacts
 from job_api.operations.list_attempts import ListAttempts
+from job_api.operations.list_audit_records import ListAuditRecords
 from job_api.operations.list_events import ListEvents
 from job_api.operations.list_executors import ListExecutors
 from job_api.operations.list_job_definitions import ListJobDefinitions
@@ -219,6 +220,7 @@ def _operator_operations(parts: Parts) -> OperatorOperations:
         resend_outbox_messages=ResendOutboxMessages(
             parts.transactions, wake_dispatcher=parts.wake_dispatcher
         ),
+        list_audit_records=ListAuditRecords(parts.transactions),
     )
 
 

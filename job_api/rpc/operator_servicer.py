@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 import grpc
 
 from job_api.operations.explain_job import ExplainJob
+from job_api.operations.list_audit_records import ListAuditRecords
 from job_api.operations.list_executors import ListExecutors
 from job_api.operations.list_outbox_messages import ListOutboxMessages
 from job_api.operations.list_queues import ListQueues
 from job_api.operations.resend_outbox_messages import ResendOutboxMessages
-from job_api.rpc import convert, operator_messages
+from job_api.rpc import audit_messages, convert, operator_messages
 from job_api.rpc.explanation_messages import reason_message
 from job_api.rpc.fields import Fields
 from shared.gen.baton.v1 import job_control_pb2 as pb
@@ -30,10 +31,11 @@ class OperatorOperations:
     list_executors: ListExecutors
     list_outbox_messages: ListOutboxMessages
     resend_outbox_messages: ResendOutboxMessages
+    list_audit_records: ListAuditRecords
 
 
 class OperatorServicer(job_control_pb2_grpc.JobControlServicer):
-    """Queues, executors, messages that could not be delivered, and why a job is not running."""
+    """Queues, executors, messages that could not be delivered, why a job is not running, who did what."""
 
     def __init__(self, operations: OperatorOperations) -> None:
         self._for_operators = operations
@@ -80,3 +82,14 @@ class OperatorServicer(job_control_pb2_grpc.JobControlServicer):
             outbox_ids = operator_messages.outbox_ids(fields, request.outbox_ids)
         count = await self._for_operators.resend_outbox_messages(convert.caller(), outbox_ids)
         return pb.ResendOutboxMessagesResponse(count=count)
+
+    async def ListAuditRecords(
+        self, request: pb.ListAuditRecordsRequest, context: Context
+    ) -> pb.ListAuditRecordsResponse:
+        with Fields() as fields:
+            wanted, asked = audit_messages.audit_filter(fields, request), fields.page(request)
+        page = await self._for_operators.list_audit_records(wanted, asked)
+        return pb.ListAuditRecordsResponse(
+            records=[audit_messages.audit_record(each) for each in page.items],
+            next_page_token=page.next_token,
+        )

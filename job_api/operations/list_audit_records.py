@@ -1,0 +1,59 @@
+"""Lists what callers did."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from job_api.operations import paging
+from job_api.operations.paging import Page, PageRequest
+from shared.storage.audit import AuditFilter, AuditPosition, AuditRecord
+from shared.storage.transactions import Transactions
+
+__all__ = ["AuditFilter", "AuditRecord", "ListAuditRecords"]
+
+AUDIT_ID_MAX = 2**63 - 1
+
+
+class ListAuditRecords:
+    """Reads pages from the newest record on: those that are written meanwhile are on no later page."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    async def __call__(self, wanted: AuditFilter, page: PageRequest) -> Page[AuditRecord]:
+        """Return a page of records, newest first.
+
+        Raises:
+            InvalidPageToken: The token is malformed, or belongs to another filter.
+        """
+        of = ["audit", _described(wanted)]
+        after = paging.begin(page, of, _position, None)
+        async with self._transactions.begin() as transaction:
+            found = await transaction.audit.page(wanted, after=after, limit=page.size + 1)
+        return paging.ended(found, page.size, of, _place)
+
+
+def _described(wanted: AuditFilter) -> dict[str, Any]:
+    """The filter as a JSON value that is the same whenever the filter is."""
+    return {name: value if value is None else str(value) for name, value in asdict(wanted).items()}
+
+
+def _place(record: AuditRecord) -> list[str]:
+    """Write a position as a JSON value; JSON has no numbers as large as those of records."""
+    return [record.record_time.astimezone(UTC).isoformat(), str(record.audit_id)]
+
+
+def _position(value: Any) -> AuditPosition:
+    """Read what `_place` has written.
+
+    Raises:
+        TypeError: It is something else.
+        ValueError: It is something else.
+    """
+    time, number = map(paging.text, value)
+    moment, audit_id = datetime.fromisoformat(time), int(number)
+    if moment.tzinfo is None or not 0 < audit_id <= AUDIT_ID_MAX:
+        raise ValueError
+    return AuditPosition(moment.astimezone(UTC), audit_id)
