@@ -11,6 +11,15 @@ with Client("127.0.0.1:7410") as client:
 
 from job_api.client.asks import PAGE_SIZE_MAX, JobOptions
 from job_api.client.async_client import AsyncClient
+from job_api.client.batch_asks import BatchFilter, BatchOptions
+from job_api.client.batch_views import (
+    BatchEstimateView,
+    BatchItemView,
+    BatchUnfinished,
+    BatchUpdate,
+    BatchView,
+    ItemsRetriedView,
+)
 from job_api.client.client import Client
 from job_api.client.failures import CallFailed
 from job_api.client.operator_views import (
@@ -38,9 +47,10 @@ from job_api.client.views import (
 from job_api.client.watching import TimeOver
 from shared.domain import errors
 from shared.domain.attempts import AttemptOutcome
+from shared.domain.batches import BatchCounters, BatchEvent, BatchState
 from shared.domain.errors import BatonError
 from shared.domain.events import JobEvent, JobEventKind, OutboxState
-from shared.domain.identity import JobId, UploadId
+from shared.domain.identity import BatchId, JobId, UploadId
 from shared.domain.jobs import TERMINAL_STATES, JobError, JobState, Target, WaitCause
 
 __all__ = [
@@ -50,12 +60,24 @@ __all__ = [
     "AsyncClient",
     "AttemptOutcome",
     "AttemptView",
+    "BatchCounters",
+    "BatchEstimateView",
+    "BatchEvent",
+    "BatchFilter",
+    "BatchId",
+    "BatchItemView",
+    "BatchOptions",
+    "BatchState",
+    "BatchUnfinished",
+    "BatchUpdate",
+    "BatchView",
     "BatonError",
     "CallFailed",
     "Client",
     "DefinitionView",
     "ExecutorView",
     "FeedEventView",
+    "ItemsRetriedView",
     "JobCancelled",
     "JobChange",
     "JobError",

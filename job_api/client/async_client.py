@@ -13,6 +13,7 @@ import grpc
 
 from job_api.client import asks, feed_asks, live_asks, operator_asks, selecting
 from job_api.client.asks import Input, JobOptions
+from job_api.client.async_batches import AsyncBatchMethods
 from job_api.client.async_calls import AsyncCalls, AsyncPace
 from job_api.client.dialling import OPTIONS, TIMEOUT
 from job_api.client.gathering import Gathering
@@ -38,7 +39,7 @@ from shared.domain.jobs import JobState
 from shared.rpc.channel import call_metadata
 
 
-class AsyncClient:
+class AsyncClient(AsyncBatchMethods):
     """Runs, creates, shows, watches and cancels jobs, for as many tasks of one event loop as it is given.
 
     Every method may raise an error of the engine by its reason (`BatonError`), or `CallFailed`; nothing of

@@ -13,6 +13,7 @@ import grpc
 
 from job_api.client import asks, feed_asks, live_asks, operator_asks, selecting
 from job_api.client.asks import Input, JobOptions
+from job_api.client.batches import BatchMethods
 from job_api.client.calls import Calls, Pace
 from job_api.client.dialling import OPTIONS, TIMEOUT
 from job_api.client.operator_views import ExecutorView, OutboxMessageView, QueueView, WaitReasonView
@@ -37,7 +38,7 @@ from shared.domain.jobs import JobState
 from shared.rpc.channel import call_metadata
 
 
-class Client:
+class Client(BatchMethods):
     """Runs, creates, shows, watches and cancels jobs; safe to use from many threads, not after a fork.
 
     Every method may raise an error of the engine by its reason (`BatonError`), or `CallFailed`; nothing of
