@@ -164,5 +164,9 @@ def _cancel(view: JobView) -> str:
     return f"requested {moment(view.cancellation.request_time)}{forced}"
 
 
+def state_style(state: str) -> str | None:
+    return _STYLES.get(state)
+
+
 def moment(time: datetime | None) -> str:
     return f"{time.astimezone():%Y-%m-%d %H:%M:%S}" if time else ""

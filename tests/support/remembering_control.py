@@ -35,6 +35,8 @@ class RememberingServicer(RememberingOperators):
         self.job = a_job()
         self.refusal: BatonError | None = None
         self.updates: list[pb.WatchJobResponse] = []
+        self.changes: list[pb.WatchJobsResponse] = []
+        self.viewed: list[pb.WatchJobsRequest] = []
         self.created: list[pb.CreateJobRequest] = []
         self.uploaded = b""
         self.output = b'{"items": 3}'
@@ -104,6 +106,16 @@ class RememberingServicer(RememberingOperators):
         while context.is_active():
             yield pb.WatchJobResponse(keep_alive=pb.KeepAlive())
             self._wait(context)
+
+    def WatchJobs(self, request: Any, context: Any) -> Iterator[pb.WatchJobsResponse]:
+        self._refuse(context)
+        self.viewed.append(request)
+        yield pb.WatchJobsResponse(began=pb.ViewBegan())
+        yield from self.changes
+        if not context.is_active():
+            return
+        self.refusal = errors.PermissionDenied("jobs.read")  # to whoever comes again
+        yield pb.WatchJobsResponse(ended=pb.WatchEnded(reason=pb.WATCH_END_REASON_DRAINING))
 
     def _wait(self, context: Any) -> None:
         over = threading.Event()
