@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import structlog
 
+from job_api.batch_operations import batch_operations
 from job_api.loops.database_probe import DatabaseProbe
 from job_api.loops.dispatch_sweep import DispatchSweep
 from job_api.loops.event_dispatcher import EventDispatcher
@@ -141,6 +142,7 @@ def _opened(parts: Parts, entrance: Entrance) -> OpenServer:
         _operations(parts),
         RequestLimits(
             labels_max=limits.labels_max,
+            batch_items_max=limits.batch_items_max,
             jobs_per_call_max=limits.jobs_per_call_max,
             chunk_bytes_max=limits.chunk_bytes_max,
         ),
@@ -208,6 +210,7 @@ def _operations(parts: Parts) -> Operations:
             keep_alive=timedelta(seconds=settings.watch.keep_alive_seconds),
         ),
         for_operators=_operator_operations(parts),
+        about_batches=batch_operations(parts),
     )
 
 
@@ -248,6 +251,8 @@ def _loops(parts: Parts, hints: Hints, probe: DatabaseProbe) -> list[Loop]:
         _loop("job-feed", parts.feed.step, poll_seconds, parts.wake_feed, rest=_GATHERING),
         _loop("live-poll", parts.live_jobs.poll, poll_seconds),
         _loop("live-jobs", parts.live_jobs.step, poll_seconds, parts.wake_live_jobs, rest=_GATHERING),
+        _loop("batch-poll", parts.batch_feed.poll, poll_seconds),
+        _loop("batch-feed", parts.batch_feed.step, poll_seconds, parts.wake_batch_feed, rest=_GATHERING),
         _loop("job-hints", JobHints(hints, parts.feed, parts.live_jobs).step, 0),
         _loop("database-probe", probe.step, times.probe_seconds),
     ]

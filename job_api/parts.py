@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from redis.asyncio import Redis
 
+from job_api.loops.batch_feed import BatchFeed
 from job_api.loops.event_feed import EventFeed
 from job_api.loops.job_feed import JobFeed
 from job_api.loops.live_jobs import LiveJobs
@@ -36,6 +37,8 @@ class Parts:
     feed: JobFeed
     wake_live_jobs: asyncio.Event
     live_jobs: LiveJobs
+    wake_batch_feed: asyncio.Event
+    batch_feed: BatchFeed
     wake_event_feed: asyncio.Event
     event_feed: EventFeed
 
@@ -47,6 +50,7 @@ class Parts:
         """Tell every watch to go on elsewhere."""
         await self.feed.drain()
         await self.live_jobs.drain()
+        await self.batch_feed.drain()
         await self.event_feed.drain()
 
 
@@ -54,6 +58,7 @@ def made(settings: ApiSettings, catalog: Catalog, transactions: Transactions, re
     """Make the parts of a process on its connections."""
     slow_after, monotonic = timedelta(seconds=settings.watch.slow_seconds), SystemClock().monotonic
     wake_feed, wake_live_jobs, wake_event_feed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    wake_batch_feed = asyncio.Event()
     return Parts(
         settings=settings,
         catalog=catalog,
@@ -67,6 +72,8 @@ def made(settings: ApiSettings, catalog: Catalog, transactions: Transactions, re
         feed=JobFeed(transactions, slow_after=slow_after, monotonic=monotonic, wake=wake_feed),
         wake_live_jobs=wake_live_jobs,
         live_jobs=LiveJobs(transactions, wake=wake_live_jobs),
+        wake_batch_feed=wake_batch_feed,
+        batch_feed=BatchFeed(transactions, slow_after=slow_after, monotonic=monotonic, wake=wake_batch_feed),
         wake_event_feed=wake_event_feed,
         event_feed=EventFeed(transactions, slow_after=slow_after, monotonic=monotonic, wake=wake_event_feed),
     )

@@ -27,6 +27,8 @@ from job_api.operations.watch_events import WatchEvents
 from job_api.operations.watch_job import WatchJob
 from job_api.operations.watch_jobs import WatchJobs
 from job_api.rpc import convert, messages, selected_messages, upload_messages
+from job_api.rpc.batch_servicer import BatchLimits, BatchOperations, BatchServicer
+from job_api.rpc.calls import traceparent
 from job_api.rpc.feed_messages import event_types, feed_page, watched_feed
 from job_api.rpc.fields import Fields
 from job_api.rpc.live_messages import live_message
@@ -104,6 +106,7 @@ class Operations:
     list_events: ListEvents
     watch_events: WatchEvents
     for_operators: OperatorOperations
+    about_batches: BatchOperations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,21 +115,27 @@ class RequestLimits:
 
     labels_max: int
     jobs_per_call_max: int
+    batch_items_max: int
     chunk_bytes_max: int
 
 
-class JobControlServicer(OperatorServicer):
+class JobControlServicer(OperatorServicer, BatchServicer):
     """What is not here yet is UNIMPLEMENTED, as the generated class says."""
 
     def __init__(self, operations: Operations, limits: RequestLimits) -> None:
-        super().__init__(operations.for_operators)
+        OperatorServicer.__init__(self, operations.for_operators)
+        BatchServicer.__init__(
+            self,
+            operations.about_batches,
+            BatchLimits(items_max=limits.batch_items_max, labels_max=limits.labels_max),
+        )
         self._operations = operations
         self._limits = limits
 
     async def CreateJob(self, request: pb.CreateJobRequest, context: Context) -> pb.CreateJobResponse:
         caller = convert.caller()
         command = convert.create_job_command(
-            request, labels_max=self._limits.labels_max, traceparent=_traceparent(context)
+            request, labels_max=self._limits.labels_max, traceparent=traceparent(context)
         )
         creation = await self._operations.create_job(caller, command)
         return creation_message(creation, inside=caller.sees_all)
@@ -137,7 +146,7 @@ class JobControlServicer(OperatorServicer):
             request,
             jobs_max=self._limits.jobs_per_call_max,
             labels_max=self._limits.labels_max,
-            traceparent=_traceparent(context),
+            traceparent=traceparent(context),
         )
         outcomes = await self._operations.create_jobs(caller, wishes)
         return pb.CreateJobsResponse(
@@ -227,15 +236,15 @@ class JobControlServicer(OperatorServicer):
 
     async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
         caller = convert.caller()
-        command = selected_messages.retry_command(request, traceparent=_traceparent(context))
+        command = selected_messages.retry_command(request, traceparent=traceparent(context))
         creation = await self._operations.retry_job(caller, command)
         job = messages.job_message(creation.job, inside=caller.sees_all)
         return pb.RetryJobResponse(job=job, replayed=creation.replayed)
 
     async def RetryJobs(self, request: pb.RetryJobsRequest, context: Context) -> pb.RetryJobsResponse:
         wanted = selected_messages.selected_request(request)
-        traceparent = convert.trace_context(_traceparent(context))
-        outcome = await self._operations.retry_jobs(convert.caller(), wanted, traceparent=traceparent)
+        trace = convert.trace_context(traceparent(context))
+        outcome = await self._operations.retry_jobs(convert.caller(), wanted, traceparent=trace)
         return pb.RetryJobsResponse(count=outcome.count, next_page_token=outcome.next_token)
 
     async def WatchJob(
@@ -270,8 +279,3 @@ class JobControlServicer(OperatorServicer):
         async with aclosing(self._operations.watch_events(request.cursor, event_types=wanted)) as updates:
             async for each in updates:
                 yield watched_feed(each)
-
-
-def _traceparent(context: Context) -> str:
-    metadata = context.invocation_metadata() or ()
-    return next((str(value) for key, value in metadata if key == "traceparent"), "")

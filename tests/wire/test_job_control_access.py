@@ -84,8 +84,7 @@ async def test_every_method_refuses_a_caller_without_its_scope(guarded_control: 
 
 async def test_methods_of_later_versions_are_unimplemented(control: Control) -> None:
     for call in (
-        control.stub.GetBatch(pb.GetBatchRequest(batch_id=NO_JOB)),
-        control.stub.CreateBatch(pb.CreateBatchRequest()),
-        control.stub.WatchBatch(pb.WatchBatchRequest(batch_id=NO_JOB)),
+        control.stub.Pause(pb.PauseRequest()),
+        control.stub.Resume(pb.ResumeRequest()),
     ):
         assert (await refused(call)).code is grpc.StatusCode.UNIMPLEMENTED
