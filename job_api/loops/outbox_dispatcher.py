@@ -6,7 +6,8 @@ the claim that removes it is what grants a lease. A stream entry only says "look
 What is promised: every due row is in its stream sooner or later, at least once, as long as there is room. A
 stream is filled to a mark that follows what executors could take now. So Redis holds the head of each queue
 and Postgres the rest, a priority still means something in a long backlog, and owners take turns at the head:
-within an owner the more urgent goes first, then the oldest due.
+within an owner the more urgent goes first, then the oldest due. What is paused is not delivered, and of a job
+type with limits no more than they leave.
 
 What happens when each part fails:
 
@@ -26,15 +27,19 @@ Dispatchers never wait for each other or for a claim: rows that somebody holds a
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 import structlog
 
+from job_api.loops import dispatch_room
 from job_api.loops.delivery import DELIVERY_TIME_MAX, delivering
-from shared.domain.identity import JobId, Owner, StreamName
+from job_api.loops.dispatch_room import DispatchRoom
+from shared.domain.identity import JobId, JobType, Owner, StreamName
+from shared.domain.leases import TypeLimits
 from shared.storage.delivery_failures import DeliveryFailure
-from shared.storage.dispatches import OWNERS_PER_STREAM_MAX, Dispatch
+from shared.storage.dispatch_statements import OWNERS_PER_STREAM_MAX
+from shared.storage.dispatches import Dispatch, LimitedRoom
 from shared.storage.transactions import Transaction, Transactions
 from shared.streams.lease_streams import Depth, LeaseStreams, Refusal
 
@@ -53,12 +58,22 @@ PUT_BACK_MAX = 5_000
 """Rows of lost streams that one transaction takes back; above `MARK_MAX`, so that one pass is enough."""
 
 
+_NO_LIMITS: Mapping[JobType, TypeLimits] = MappingProxyType({})
+
+
 class OutboxDispatcher:
     """Delivers at least once: a crash between append and commit appends the batch again."""
 
-    def __init__(self, transactions: Transactions, streams: LeaseStreams) -> None:
+    def __init__(
+        self,
+        transactions: Transactions,
+        streams: LeaseStreams,
+        limits: Mapping[JobType, TypeLimits] = _NO_LIMITS,
+    ) -> None:
+        """Begin; `limits` are those of the job types that have any."""
         self._transactions = transactions
         self._streams = streams
+        self._limits = DispatchRoom(limits)
         self._served: dict[StreamName, Owner] = {}
 
     async def step(self) -> bool:
@@ -71,16 +86,17 @@ class OutboxDispatcher:
             return await self._fill(transaction)
 
     async def _fill(self, transaction: Transaction) -> bool:
-        owners = await transaction.dispatches.waiting_owners(self._served)
+        owners = await transaction.dispatches.waiting_owners(self._served, self._limits.at_once_per_owner)
         if not owners:
             self._served.clear()
             return False
-        depths = await self._streams.depths(owners)
+        depths, limited = await self._depths(transaction, owners)
         await transaction.repeatable(ended_after_silence=DELIVERY_TIME_MAX)
         taken_back = await _take_back(transaction, sorted(_missing(depths)))
         room = _room(depths)
-        rows = await transaction.dispatches.lock_due(owners, room)
-        self._served = _last_served(self._served, owners, room, rows)
+        rows = await transaction.dispatches.lock_due(owners, room, limited)
+        filled = dispatch_room.filled(room, limited, rows)
+        self._served = _last_served(self._served, owners, room.keys(), filled, rows)
         if not rows:
             return taken_back > 0
         appended = await self._streams.append(rows)
@@ -91,7 +107,18 @@ class OutboxDispatcher:
         await transaction.dispatches.mark_delivered([each.outbox_id for each in delivered])
         await _record_failures(transaction, rows, appended.refused)
         usable = {stream: each for stream, each in owners.items() if depths[stream].usable}
-        return taken_back > 0 or _more_may_wait(usable, room, delivered)
+        return taken_back > 0 or _more_may_wait(usable, dispatch_room.filled(room, limited, delivered))
+
+    async def _depths(
+        self, transaction: Transaction, owners: Mapping[StreamName, Sequence[Owner]]
+    ) -> tuple[Mapping[StreamName, Depth], Mapping[StreamName, LimitedRoom]]:
+        """Return how full the streams with pending rows are, and what limits leave of them."""
+        concerned = self._limits.concerned(owners)
+        if not concerned:
+            return await self._streams.depths(owners), {}
+        usage = await transaction.lease_limits.usage(concerned)
+        depths = await self._streams.depths(owners.keys() | usage.delivered.keys())
+        return {stream: depths[stream] for stream in owners}, self._limits.left(owners, depths, usage)
 
 
 async def _record_failures(
@@ -146,7 +173,8 @@ def _mark(depth: Depth) -> int:
 def _last_served(
     served: Mapping[StreamName, Owner],
     owners: Mapping[StreamName, Sequence[Owner]],
-    room: Mapping[StreamName, int],
+    with_room: Collection[StreamName],
+    filled: Collection[StreamName],
     rows: Sequence[Dispatch],
 ) -> dict[StreamName, Owner]:
     """Whose turn was last in each stream that has pending rows.
@@ -154,23 +182,11 @@ def _last_served(
     That of the last row if the room was used up; else all that were looked at have had theirs. Nobody's where
     there was no room: it stays as it was.
     """
-    last = {row.stream: row.owner for row in rows}
-    filled = _filled(room, rows)
-    return {
-        stream: last[stream] if stream in filled else looked_at[-1]
-        for stream, looked_at in owners.items()
-        if stream in room
-    } | {stream: owner for stream, owner in served.items() if stream in owners and stream not in room}
+    last = {stream: served[stream] for stream in owners if stream in served}
+    last |= {stream: owners[stream][-1] for stream in with_room if stream not in filled}
+    return last | {row.stream: row.owner for row in rows if row.stream in filled}
 
 
-def _filled(room: Mapping[StreamName, int], rows: Sequence[Dispatch]) -> frozenset[StreamName]:
-    """The streams that got as many rows as they had room for."""
-    count = Counter(row.stream for row in rows)
-    return frozenset(stream for stream, number in count.items() if number >= room[stream])
-
-
-def _more_may_wait(
-    owners: Mapping[StreamName, Sequence[Owner]], room: Mapping[StreamName, int], rows: Sequence[Dispatch]
-) -> bool:
+def _more_may_wait(owners: Mapping[StreamName, Sequence[Owner]], filled: Collection[StreamName]) -> bool:
     unseen = any(len(looked_at) == OWNERS_PER_STREAM_MAX for looked_at in owners.values())
-    return unseen or bool(_filled(room, rows))
+    return unseen or bool(filled)

@@ -76,8 +76,28 @@ class LeaseTerms:
 
 
 @dataclass(frozen=True, slots=True)
+class TypeLimits:
+    """How many leases a job type may have; None means no limit.
+
+    Attributes:
+        at_once: Leases in all.
+        at_once_per_owner: Leases of one owner.
+        per_second: Leases granted in a second; after a quiet time one second's worth, at least one, at once.
+    """
+
+    job_type: JobType
+    at_once: int | None = None
+    at_once_per_owner: int | None = None
+    per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """A session's wish for one attempt that a stream entry pointed at."""
+    """A session's wish for one attempt that a stream entry pointed at.
+
+    Attributes:
+        limits: Of the attempt's job type; None if it has none.
+    """
 
     job_id: JobId
     attempt: int
@@ -86,6 +106,7 @@ class ClaimRequest:
     incarnation_id: IncarnationId
     executor_name: str
     terms: LeaseTerms
+    limits: TypeLimits | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,22 @@ import sqlalchemy as sa
 
 from shared.domain.jobs import JobChange
 from shared.storage import guards
+from shared.storage.batch_counting import counting
+from shared.storage.lease_limits import rate_tokens
 from shared.storage.rows import unnested
 
 INLINE_INPUT_BYTES_MAX = 64 * 1024
 """Larger inputs, and documents, are fetched by GetSnapshot, so that frames of many leases stay small."""
 
 PUT_BACK_SECONDS = 0.2
-"""A refused entry is offered again after this, so that a cause that lasts does not make a busy loop."""
+"""A refused entry is offered again after this, so that a cause that lasts does not make a busy loop. What is
+paused keeps its place: it is not offered before the pause ends."""
 PUT_BACK_REFUSED_SECONDS = 5.0
 """The same for a job that every executor of its type has refused: only a new one can help, and takes seconds
 to start."""
 
 CLAIM_COLUMNS = {
+    "place": "integer",
     "job_id": "uuid",
     "attempt": "integer",
     "token": "text",
@@ -27,16 +31,42 @@ CLAIM_COLUMNS = {
     "lease_seconds": "double precision",
     "timeout_seconds": "double precision",
     "grace_seconds": "double precision",
+    "at_once": "integer",
+    "at_once_per_owner": "integer",
+    "per_second": "double precision",
 }
+
+# A conflict locks the row that is there, and changes nothing. All claims of a limited type meet here, each in
+# a transaction's first statement and in the order of the types.
+HOLD_LIMITS = sa.text("""
+insert into lease_limits (job_type) select * from unnest(cast(:job_types as text[])) as t(job_type) order by 1
+on conflict (job_type) do update set job_type = excluded.job_type where false
+""")
+
+_PAUSED = """(j.queue in (select name from pauses where kind = 'queue')
+    or j.job_type in (select name from pauses where kind = 'job_type'))"""
+
+_ITEMS = counting(source="'waiting'", target="'running'", after="refused")
 
 # The claim locks in the order of all transactions: all sessions, all jobs, also of those that are refused,
 # dispatch rows; the counts ask for all of the one before the first of the next. So it waits for a row only
 # where a dispatcher holds it, who waits for nothing. The delete finds nothing if another claim was first. A
 # refusal waits for that dispatcher too: the row that it is about to mark as delivered would else stay so,
 # with no entry left for it.
+#
+# `gate` finds no row, but holds the table: a Pause waits for the claims that began before it, and those that
+# begin after it see it.
+#
+# What is within the limits is counted, not kept: this claim holds the rows of `lease_limits` of its types, so
+# no other one of them is under way. Entries of an owner at its limit take no place of others. The row says
+# until when the tokens of a rate are spent, one for each lease; more than a second's worth is never saved up.
 CLAIM = sa.text(f"""
 with entry as (
-    select * from {unnested(CLAIM_COLUMNS, "e")}
+    select e.*, num_nonnulls(at_once, at_once_per_owner, per_second) > 0 as limited
+    from {unnested(CLAIM_COLUMNS, "e")}
+),
+gate as (
+    select from pauses where kind = '' for key share
 ),
 present as (
     select s.incarnation_id, s.session_id from executor_sessions s
@@ -44,32 +74,71 @@ present as (
     order by s.incarnation_id for share
 ),
 locked as (
-    select j.job_id, j.job_type, j.state, j.attempt, j.cancel_request_time, j.start_by_time, j.refused_by
+    select j.job_id, j.job_type, j.queue, j.owner, j.priority, j.state, j.attempt, j.cancel_request_time,
+        j.start_by_time, j.refused_by
     from jobs j join entry e using (job_id)
     where (select count(*) from present) >= 0
     order by j.job_id for update of j
 ),
 job as (
-    select e.* from locked j join entry e using (job_id)
+    select e.*, j.job_type, j.owner, j.priority from locked j join entry e using (job_id)
     where (e.incarnation_id, e.session_id) in (select incarnation_id, session_id from present)
         and {guards.allowed(JobChange.LEASED)}
         and j.attempt = e.attempt - 1
         and j.cancel_request_time is null
         and (j.attempt > 0 or j.start_by_time is null or j.start_by_time > engine_time())
         and e.incarnation_id <> all (j.refused_by)
+        and not {_PAUSED} and not exists (select from gate)
+),
+contender as (
+    select job.* from job
+    join outbox o on o.dedupe_key = format('job.dispatch:%s:%s', job.job_id, job.attempt)
+    where job.limited and o.available_time <= engine_time()
+),
+held as (
+    select l.job_type, l.owner, count(*) as leases from leases l
+    where l.limited and l.job_type in (select job_type from contender)
+    group by l.job_type, l.owner
+),
+of_owner as (
+    select c.*, coalesce(h.leases, 0) + row_number() over (
+        partition by c.job_type, c.owner order by c.priority, c.place) as leases
+    from contender c left join held h using (job_type, owner)
+),
+of_type as (
+    select o.job_id, o.job_type, o.at_once, o.per_second,
+        row_number() over (partition by o.job_type order by o.priority, o.place) as turn
+    from of_owner o where (o.leases <= o.at_once_per_owner) is not false
+),
+within as (
+    select t.job_id, t.job_type, t.per_second from of_type t join lease_limits r using (job_type)
+    left join (select job_type, sum(leases) as leases from held group by job_type) h using (job_type)
+    where (coalesce(h.leases, 0) + t.turn <= t.at_once) is not false
+        and (t.turn <= {rate_tokens("t.per_second", "r.rate_spent_time")}) is not false
 ),
 dispatch as (
     delete from outbox o using job
     where o.dedupe_key = format('job.dispatch:%s:%s', job.job_id, job.attempt)
         and o.available_time <= engine_time()
+        and (not job.limited or job.job_id in (select job_id from within))
     returning o.aggregate_id as job_id
+),
+spent as (
+    update lease_limits r set
+        rate_spent_time = greatest(r.rate_spent_time, engine_time())
+            + g.leases / g.per_second * interval '1 second'
+    from (
+        select w.job_type, w.per_second, count(*) as leases from within w join dispatch using (job_id)
+        where w.per_second is not null group by w.job_type, w.per_second
+    ) g where r.job_type = g.job_type
 ),
 granted as (
     insert into leases (
-        job_id, attempt, token, session_id, incarnation_id, executor_name, grant_time, heartbeat_time,
-        reprieve_time, deadline_time, lease_seconds, grace_seconds)
+        job_id, job_type, owner, limited, attempt, token, session_id, incarnation_id, executor_name,
+        grant_time, heartbeat_time, reprieve_time, deadline_time, lease_seconds, grace_seconds)
     select
-        job_id, attempt, token, session_id, incarnation_id, executor_name, t.now, t.now, t.now,
+        job_id, job_type, owner, limited, attempt, token, session_id, incarnation_id, executor_name,
+        t.now, t.now, t.now,
         t.now + (timeout_seconds + grace_seconds) * interval '1 second', lease_seconds, grace_seconds
     from job join dispatch using (job_id) cross join (select engine_time() as now) t
     returning job_id, attempt, token, session_id, grant_time
@@ -87,10 +156,15 @@ event as (
     select job_id, event_count, 'started', state, attempt, grant_time from moved
 ),
 refused as (
-    select o.outbox_id, o.state, case when e.incarnation_id = any (j.refused_by) and not exists (
+    select o.outbox_id, o.state, case
+        when {_PAUSED} then 0
+        when e.incarnation_id = any (j.refused_by) and not exists (
             select from executor_sessions s
             where j.job_type = any (s.job_types) and s.incarnation_id <> all (j.refused_by))
-        then {PUT_BACK_REFUSED_SECONDS} else {PUT_BACK_SECONDS} end as wait_seconds
+        then {PUT_BACK_REFUSED_SECONDS}
+        when e.job_id in (select job_id from contender)
+        then least({PUT_BACK_REFUSED_SECONDS}, greatest({PUT_BACK_SECONDS}, 1 / e.per_second))
+        else {PUT_BACK_SECONDS} end as wait_seconds
     from outbox o
     join entry e on o.dedupe_key = format('job.dispatch:%s:%s', e.job_id, e.attempt)
     left join locked j on j.job_id = e.job_id
@@ -100,10 +174,11 @@ refused as (
 put_back as (
     update outbox o set
         state = 'pending', delivered_time = null,
-        available_time = greatest(
-            o.available_time, engine_time() + r.wait_seconds * interval '1 second')
+        available_time = case when r.wait_seconds = 0 then o.available_time
+            else greatest(o.available_time, engine_time() + r.wait_seconds * interval '1 second') end
     from refused r where o.outbox_id = r.outbox_id and r.state = 'delivered'
-)
+),
+{_ITEMS}
 select
     m.job_id, m.attempt, m.token, m.session_id, m.job_type, m.queue, m.priority, m.input_schema_version,
     m.output_schema_version, m.traceparent, m.run_alone, m.credential_mode, m.credential_id, m.prompt_version,

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from types import MappingProxyType
 
 import sqlalchemy as sa
 
 from shared.domain.identity import JobId, JobType, Owner, QueueName, StreamName
 from shared.storage.database import Connection
-
-OWNERS_PER_STREAM_MAX = 32
-"""Owners of a stream who get their turns in one pass; the others have them in the next ones."""
-
-OWNERS_LOOKED_AT_MAX = 300
-"""Owners of a stream among whom one pass looks for those: some 10 ms if none of them has a due row."""
+from shared.storage.dispatch_statements import DELIVERED, LOCK_DUE, WAITING, stream_walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,120 +28,23 @@ class Dispatch:
     attempt: int
 
 
-PENDING = "o.event_type = 'job.dispatch' and o.state = 'pending'"
-_DELIVERED = "o.event_type = 'job.dispatch' and o.state = 'delivered'"
+@dataclass(frozen=True, slots=True)
+class LimitedRoom:
+    """What the limits of a job type leave for one of its streams.
 
-
-def stream_walk(rows: str) -> str:
-    """Render the recursive query `stream`, which steps through the index from one stream to the next.
-
-    Its only column is `stream` too, null in the last row.
-
-    Args:
-        rows: The condition on the outbox `o` by which a stream has rows; it fits one of the partial indexes.
+    Attributes:
+        rows: At most so many for this stream and the more urgent ones of the type together; None if the type
+            has no limit in all.
+        owner_rows: The same for each owner; empty if owners have no limit.
     """
-    return f"""
-    (select o.stream from outbox o where {rows} order by o.stream limit 1)
-    union all
-    select (select o.stream from outbox o where {rows} and o.stream > s.stream order by o.stream limit 1)
-    from stream s where s.stream is not null
-"""
+
+    job_type: JobType
+    rows: int | None
+    owner_rows: Mapping[Owner, int]
 
 
-def _first_owner(stream_of: str, condition: str) -> str:
-    return f"""(
-        select o.owner from outbox o where {PENDING} and o.stream = {stream_of}.stream and {condition}
-        order by o.owner limit 1)"""
-
-
-def _any_due(of: str) -> str:
-    """Whether an owner has a due row.
-
-    Usually the first one is, or all are as urgent. Else each level of urgency is asked for its oldest one,
-    and no other row is read.
-    """
-    rows = f"{PENDING} and o.stream = {of}.stream and o.owner = {of}.owner"
-    return f"""(
-        select o.available_time <= (select now from present) from outbox o where {rows}
-        order by o.priority, o.available_time limit 1)
-    or (select o.priority from outbox o where {rows} order by o.priority limit 1)
-        < (select o.priority from outbox o where {rows} order by o.priority desc limit 1)
-    and exists (
-        with recursive level as (
-            (select o.priority from outbox o where {rows} order by o.priority limit 1)
-            union all
-            select (
-                select o.priority from outbox o where {rows} and o.priority > l.priority
-                order by o.priority limit 1)
-            from level l where l.priority is not null
-        )
-        select from level l where (
-            select o.available_time <= (select now from present) from outbox o
-            where {rows} and o.priority = l.priority order by o.available_time limit 1))"""
-
-
-# Steps through the index from one stream to the next, and in each from one owner to the next, so that the
-# cost grows with streams and owners and not with the backlog. Behind the last owner comes the first one. An
-# `offset 0` keeps the planner from looking an owner up anew wherever it is named.
-_WAITING = sa.text(f"""
-with recursive present as materialized (select engine_time() as now),
-stream as ({stream_walk(PENDING)}),
-served as (
-    select * from unnest(cast(:streams as text[]), cast(:owners as text[])) as v(stream, owner)
-),
-owner as (
-    select f.*, 1 as place, d.due, d.due::integer as found
-    from (
-        select s.stream, v.owner as served, coalesce(
-            {_first_owner("s", "(v.owner is null or o.owner > v.owner)")},
-            {_first_owner("s", "o.owner <= v.owner")}) as owner
-        from stream s left join served v using (stream) where s.stream is not null offset 0
-    ) f cross join lateral (select {_any_due("f")} as due offset 0) d
-    union all
-    select n.stream, n.served, n.owner, n.place, d.due, n.found_before + d.due::integer
-    from (
-        select w.stream, w.served, case when w.owner <= w.served
-            then {_first_owner("w", "o.owner > w.owner and o.owner <= w.served")}
-            else coalesce(
-                {_first_owner("w", "o.owner > w.owner")}, {_first_owner("w", "o.owner <= w.served")}) end
-            as owner, w.place + 1 as place, w.found as found_before
-        from owner w where w.owner is not null
-            and w.place < {OWNERS_LOOKED_AT_MAX} and w.found < {OWNERS_PER_STREAM_MAX} offset 0
-    ) n cross join lateral (select {_any_due("n")} as due offset 0) d
-),
-looked_at as (
-    select stream, owner, place, due, place = max(place) over (partition by stream) as last
-    from owner where owner is not null
-)
-select stream, array_agg(owner order by place) filter (where due or last) as owners
-from looked_at group by stream
-""")
-
-# Owners take turns in the order given; within an owner the more urgent goes first, then the oldest due.
-_LOCK_DUE = sa.text(f"""
-with wanted as (
-    select * from unnest(cast(:streams as text[]), cast(:owners as text[]), cast(:rooms as integer[]))
-        with ordinality as w(stream, owner, room, place)
-),
-candidate as (
-    select o.outbox_id, w.stream, w.room, w.place,
-        row_number() over (
-            partition by w.stream, w.owner order by o.priority, o.available_time, o.outbox_id) as turn
-    from wanted w cross join lateral (
-        select o.outbox_id, o.priority, o.available_time from outbox o
-        where {PENDING} and o.stream = w.stream and o.owner = w.owner and o.available_time <= engine_time()
-        order by o.priority, o.available_time, o.outbox_id limit w.room) o
-),
-ranked as (
-    select outbox_id, room, row_number() over (partition by stream order by turn, place) as rank
-    from candidate
-)
-select o.outbox_id, o.stream, o.owner, o.aggregate_id as job_id, o.priority, o.attempt,
-    o.payload ->> 'job_type' as job_type, o.payload ->> 'queue' as queue
-from outbox o join ranked r using (outbox_id)
-where r.rank <= r.room and o.state = 'pending'
-order by r.rank for update of o skip locked
-""")
+_NO_LIMITS: Mapping[JobType, int] = MappingProxyType({})
+_UNLIMITED: Mapping[StreamName, LimitedRoom] = MappingProxyType({})
 
 _MARK_DELIVERED = sa.text("""
 update outbox set state = 'delivered', delivered_time = engine_time()
@@ -153,17 +52,17 @@ where outbox_id = any(cast(:outbox_ids as bigint[]))
 """)
 
 _UNCLAIMED = sa.text(f"""
-with recursive stream as ({stream_walk(_DELIVERED)})
+with recursive stream as ({stream_walk(DELIVERED)})
 select s.stream, coalesce((
     select o.delivered_time < engine_time() - cast(:age as interval) from outbox o
-    where {_DELIVERED} and o.stream = s.stream order by o.delivered_time limit 1), false) as old
+    where {DELIVERED} and o.stream = s.stream order by o.delivered_time limit 1), false) as old
 from stream s where s.stream is not null
 """)
 
 _PUT_BACK = sa.text(f"""
 update outbox set state = 'pending', delivered_time = null where outbox_id in (
     select o.outbox_id from outbox o
-    where {_DELIVERED} and o.stream = any(cast(:streams as text[]))
+    where {DELIVERED} and o.stream = any(cast(:streams as text[]))
         and o.delivered_time <= engine_time() - cast(:age as interval)
     order by o.outbox_id limit :limit for update skip locked)
 """)
@@ -181,42 +80,55 @@ class Dispatches:
         self._connection = connection
 
     async def waiting_owners(
-        self, served: Mapping[StreamName, Owner]
+        self, served: Mapping[StreamName, Owner], at_once_per_owner: Mapping[JobType, int] = _NO_LIMITS
     ) -> Mapping[StreamName, Sequence[Owner]]:
         """Return the streams with pending rows, each with the owners of due ones in the order of their turns.
+
+        Streams of paused queues and job types are left out.
 
         Args:
             served: The owner whose turn it was last, by stream; the next one by name begins. A stream not
                 named begins with its first owner.
+            at_once_per_owner: Owners who hold so many leases of a type are passed over in its streams.
 
         Returns:
             For each stream 1 to `OWNERS_PER_STREAM_MAX` owners, each once. The last one may have nothing due:
             nobody between the others and it has, so the next pass goes on behind it.
         """
-        parameters = {"streams": list(served), "owners": list(served.values())}
-        rows = await self._connection.execute(_WAITING, parameters)
+        parameters = {
+            "streams": list(served),
+            "owners": list(served.values()),
+            "limited_types": list(at_once_per_owner),
+            "at_once_per_owner": list(at_once_per_owner.values()),
+        }
+        rows = await self._connection.execute(WAITING, parameters)
         return {row.stream: row.owners for row in rows if row.owners}
 
     async def lock_due(
-        self, owners: Mapping[StreamName, Sequence[Owner]], room: Mapping[StreamName, int]
+        self,
+        owners: Mapping[StreamName, Sequence[Owner]],
+        room: Mapping[StreamName, int],
+        limited: Mapping[StreamName, LimitedRoom] = _UNLIMITED,
     ) -> list[Dispatch]:
         """Lock and return due rows, for each stream as many as there is room, the owners taking turns.
 
         Rows that another dispatcher holds are skipped, so dispatchers never wait for each other. The locks
         last until the transaction ends.
+
+        Args:
+            limited: What job types' limits leave besides; a stream not named has none.
         """
         wanted = [
-            (stream, owner, room[stream])
+            (stream, owner, room[stream], *_limited(limited.get(stream), owner))
             for stream, each in owners.items()
             for owner in each
             if room.get(stream)
         ]
         if not wanted:
             return []
-        streams, names, rooms = (list(column) for column in zip(*wanted, strict=True))
-        rows = await self._connection.execute(
-            _LOCK_DUE, {"streams": streams, "owners": names, "rooms": rooms}
-        )
+        names = ("streams", "owners", "rooms", "limited_types", "type_rooms", "owner_rooms")
+        columns = (list(column) for column in zip(*wanted, strict=True))
+        rows = await self._connection.execute(LOCK_DUE, dict(zip(names, columns, strict=True)))
         return [
             Dispatch(
                 row.outbox_id,
@@ -256,3 +168,9 @@ class Dispatches:
             return 0
         parameters = {"streams": list(streams), "age": age, "limit": limit}
         return (await self._connection.execute(_PUT_BACK, parameters)).rowcount
+
+
+def _limited(room: LimitedRoom | None, owner: Owner) -> tuple[JobType | None, int | None, int | None]:
+    if room is None:
+        return None, None, None
+    return room.job_type, room.rows, room.owner_rows.get(owner)

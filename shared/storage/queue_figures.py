@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from shared.domain.identity import JobType, QueueName, StreamName
 from shared.storage.database import Connection
-from shared.storage.dispatches import PENDING, stream_walk
+from shared.storage.dispatch_statements import PENDING, stream_walk
 
 SEEN_WITHIN = timedelta(minutes=40)
 """An executor that was not heard of for so long is gone: one that lives says hello again within 36."""

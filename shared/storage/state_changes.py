@@ -21,7 +21,7 @@ from shared.domain.attempts import AttemptEnd, Finish, TryAgain
 from shared.domain.identity import JobId
 from shared.domain.jobs import JobError
 from shared.domain.leases import ClaimRequest, Lease, LeaseRef
-from shared.storage.claim_statement import CLAIM, CLAIM_COLUMNS
+from shared.storage.claim_statement import CLAIM, CLAIM_COLUMNS, HOLD_LIMITS
 from shared.storage.database import Connection
 from shared.storage.granted import lease_of
 from shared.storage.rows import columns, error_columns
@@ -58,17 +58,22 @@ class StateChanges:
         """Grant the leases that may be granted, and return them with what their executors need, in no order.
 
         A request is refused if its attempt does not wait or is not due, its job was cancelled or its start-by
-        time has passed, its session is not the current one, or its incarnation has refused the job; its
-        dispatch row, if it stands, goes back to pending.
+        time has passed, its session is not the current one, its incarnation has refused the job, its queue or
+        type is paused, or a limit of its type is reached. Its dispatch row, if it stands, goes back to
+        pending.
+
+        Claims of a type with limits wait for each other, so begin the transaction with them.
 
         Args:
             requests: May be empty; a job at most once.
         """
         if not requests:
             return []
-        rows = await self._connection.execute(
-            CLAIM, columns([_claim_row(each) for each in requests], CLAIM_COLUMNS)
-        )
+        limited = {each.limits.job_type for each in requests if each.limits}
+        if limited:
+            await self._connection.execute(HOLD_LIMITS, {"job_types": sorted(limited)})
+        claimed = [_claim_row(place, each) for place, each in enumerate(requests)]
+        rows = await self._connection.execute(CLAIM, columns(claimed, CLAIM_COLUMNS))
         return [lease_of(row) for row in rows]
 
     async def end_attempts(self, endings: Sequence[Ending]) -> set[JobId]:
@@ -99,8 +104,10 @@ class StateChanges:
         return {row.job_id for row in rows}
 
 
-def _claim_row(request: ClaimRequest) -> dict[str, Any]:
+def _claim_row(place: int, request: ClaimRequest) -> dict[str, Any]:
+    limits = request.limits
     return {
+        "place": place,
         "job_id": request.job_id,
         "attempt": request.attempt,
         "token": request.token,
@@ -110,6 +117,9 @@ def _claim_row(request: ClaimRequest) -> dict[str, Any]:
         "lease_seconds": request.terms.duration.total_seconds(),
         "timeout_seconds": request.terms.timeout.total_seconds(),
         "grace_seconds": request.terms.grace.total_seconds(),
+        "at_once": limits and limits.at_once,
+        "at_once_per_owner": limits and limits.at_once_per_owner,
+        "per_second": limits and limits.per_second,
     }
 
 

@@ -1,7 +1,7 @@
 """Transactions: all that one operation writes, or nothing of it.
 
-Lock order in every transaction: executor sessions, idempotency keys, jobs, dispatch rows, leases; within each
-by id. The dispatcher locks dispatch rows only, and waits for nothing.
+Lock order in every transaction: limit rows, which claims alone lock, executor sessions, idempotency keys, jobs,
+dispatch rows, leases; within each by id. The dispatcher locks dispatch rows only, and waits for nothing.
 """
 
 from __future__ import annotations
@@ -30,10 +30,12 @@ from shared.storage.explanations import Explanations
 from shared.storage.idempotency import IdempotencyKeys
 from shared.storage.jobs import Jobs
 from shared.storage.jobs_ahead import JobsAhead
+from shared.storage.lease_limits import LeaseLimits
 from shared.storage.leases import Leases
 from shared.storage.outbox_messages import OutboxMessages
 from shared.storage.outgoing import OutgoingEvents
 from shared.storage.owner_days import OwnerDays
+from shared.storage.pauses import Pauses
 from shared.storage.pieces import OutputPieces
 from shared.storage.queue_figures import QueueFigures
 from shared.storage.reruns import Reruns
@@ -73,10 +75,12 @@ class Transaction:
         self.idempotency = IdempotencyKeys(connection)
         self.jobs = Jobs(connection)
         self.jobs_ahead = JobsAhead(connection)
+        self.lease_limits = LeaseLimits(connection)
         self.leases = Leases(connection)
         self.outbox_messages = OutboxMessages(connection)
         self.outgoing = OutgoingEvents(connection)
         self.owner_days = OwnerDays(connection)
+        self.pauses = Pauses(connection)
         self.pieces = OutputPieces(connection)
         self.queue_figures = QueueFigures(connection)
         self.reruns = Reruns(connection)

@@ -9,7 +9,15 @@ import pytest
 import sqlalchemy as sa
 
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
-from shared.storage import claim_statement, dispatches, events, executors, outbox_messages, queue_figures
+from shared.storage import (
+    claim_statement,
+    dispatch_statements,
+    dispatches,
+    events,
+    executors,
+    outbox_messages,
+    queue_figures,
+)
 from shared.storage.executors import FIRST_PLACE
 from shared.storage.transactions import Transaction, Transactions
 from tests.support.storage import STREAM, a_session, claim, claim_request, ending, new_job, opened
@@ -33,10 +41,20 @@ async def plan(transaction: Transaction, statement: sa.Executable, parameters: d
 
 
 CASES: dict[str, tuple[sa.TextClause, dict[str, Any]]] = {
-    "which streams and owners wait": (dispatches._WAITING, {"streams": [], "owners": []}),
+    "which streams and owners wait": (
+        dispatch_statements.WAITING,
+        {"streams": [], "owners": [], "limited_types": [], "at_once_per_owner": []},
+    ),
     "lock due dispatches": (
-        dispatches._LOCK_DUE,
-        {"streams": [STREAM] * 3, "owners": ["owner-1", "owner-2", "owner-3"], "rooms": [8, 8, 8]},
+        dispatch_statements.LOCK_DUE,
+        {
+            "streams": [STREAM] * 3,
+            "owners": ["owner-1", "owner-2", "owner-3"],
+            "rooms": [8, 8, 8],
+            "limited_types": ["synthetic"] * 3,
+            "type_rooms": [8, 8, 8],
+            "owner_rooms": [1, 1, 1],
+        },
     ),
     "which streams are unclaimed": (dispatches._UNCLAIMED, {"age": None}),
 }
@@ -56,6 +74,7 @@ async def test_a_claim_goes_by_keys_alone(database_url: str) -> None:
         job_ids = (await a_backlog(transactions))[:50]
         session = await a_session(transactions)
         parameters: dict[str, list[Any]] = {
+            "place": list(range(50)),
             "job_id": list(job_ids),
             "attempt": [1] * 50,
             "token": [f"1.{number}" for number in range(50)],
@@ -65,6 +84,9 @@ async def test_a_claim_goes_by_keys_alone(database_url: str) -> None:
             "lease_seconds": [30.0] * 50,
             "timeout_seconds": [60.0] * 50,
             "grace_seconds": [3.0] * 50,
+            "at_once": [20] * 50,
+            "at_once_per_owner": [2] * 50,
+            "per_second": [30.0] * 50,
         }
         async with transactions.begin() as transaction:
             text = await plan(transaction, claim_statement.CLAIM, parameters)

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from job_api.loops.outbox_dispatcher import MARK_MIN, OutboxDispatcher
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.identity import Owner, StreamName
-from shared.storage.dispatches import OWNERS_LOOKED_AT_MAX, OWNERS_PER_STREAM_MAX
+from shared.storage.dispatch_statements import OWNERS_LOOKED_AT_MAX, OWNERS_PER_STREAM_MAX
 from shared.storage.transactions import Transactions
 from shared.streams.connection import open_redis
 from shared.streams.lease_streams import Appended, Entry, LeaseStreams, WaitingAttempt

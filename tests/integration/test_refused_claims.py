@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
 from shared.domain.identity import JobId
-from shared.storage.state_statements import PUT_BACK_REFUSED_SECONDS, PUT_BACK_SECONDS
+from shared.storage.claim_statement import PUT_BACK_REFUSED_SECONDS, PUT_BACK_SECONDS
 from shared.storage.transactions import Transactions
 from tests.support import storage
 from tests.support.storage import Session, a_job, a_lease, a_session, claim_request
