@@ -167,6 +167,7 @@ def _operations(parts: Parts) -> Operations:
     create_jobs = CreateJobs(
         transactions,
         JobRequests(parts.catalog, input_bytes_max=settings.limits.input_bytes_max),
+        parts.quotas,
         new_id=new_id,
         keys_kept_for=timedelta(hours=settings.idempotency_hours),
         wake_dispatcher=parts.wake_dispatcher,
@@ -189,12 +190,13 @@ def _operations(parts: Parts) -> Operations:
         retry_job=RetryJob(
             transactions,
             parts.catalog,
+            parts.quotas,
             new_id=new_id,
             keys_kept_for=timedelta(hours=settings.idempotency_hours),
             wake_dispatcher=parts.wake_dispatcher,
         ),
         retry_jobs=RetryJobs(
-            transactions, parts.catalog, new_id=new_id, wake_dispatcher=parts.wake_dispatcher
+            transactions, parts.catalog, parts.quotas, new_id=new_id, wake_dispatcher=parts.wake_dispatcher
         ),
         watch_job=WatchJob(
             transactions,

@@ -12,6 +12,7 @@ from job_api.loops.batch_feed import BatchFeed
 from job_api.loops.event_feed import EventFeed
 from job_api.loops.job_feed import JobFeed
 from job_api.loops.live_jobs import LiveJobs
+from job_api.operations.owner_quotas import OwnerLimits, OwnerQuotas
 from job_api.settings import ApiSettings
 from shared.catalog.catalog import Catalog
 from shared.runtime.clock import SystemClock
@@ -28,6 +29,7 @@ class Parts:
     settings: ApiSettings
     catalog: Catalog
     transactions: Transactions
+    quotas: OwnerQuotas
     streams: LeaseStreams
     wake_ups: WakeUps
     event_copy: EventCopy
@@ -63,6 +65,7 @@ def made(settings: ApiSettings, catalog: Catalog, transactions: Transactions, re
         settings=settings,
         catalog=catalog,
         transactions=transactions,
+        quotas=OwnerQuotas(OwnerLimits(**settings.owner_limits.model_dump())),
         streams=LeaseStreams(redis, prefix=settings.redis_prefix),
         wake_ups=WakeUps(redis, prefix=settings.redis_prefix),
         event_copy=EventCopy(redis, prefix=settings.redis_prefix),

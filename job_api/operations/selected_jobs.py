@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from job_api.operations import opaque, paging
 from job_api.operations.job_filters import JobFilter, Position, described, place, position
 from job_api.operations.paging import PageRequest
+from shared.domain.errors import BatonError
 from shared.storage.selections import Selected, Selection
 from shared.storage.transactions import Transaction, Transactions
 
@@ -66,6 +67,18 @@ class Walk:
         return SelectedOutcome(count, "" if end is None else opaque.seal(self.of, place(end)))
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What ends a walk before a job that can't be changed and may not be passed over.
+
+    Attributes:
+        behind: The last job before it in its step; None if it is the first one there.
+    """
+
+    error: BatonError
+    behind: Position | None
+
+
 def walk(kind: str, request: SelectedRequest, job_filter: JobFilter, selection: Selection) -> Walk:
     """Begin where the token says.
 
@@ -92,12 +105,17 @@ async def change_each(
     tell: Callable[[Changed], Awaitable[int]],
     *,
     jobs_per_step_max: int,
+    stop: Callable[[Changed], Stop | None] = lambda _: None,
 ) -> SelectedOutcome:
     """Change jobs in steps.
 
     Args:
         change: Changes locked jobs, in their transaction.
         tell: Does what follows once that is committed, and says how many jobs were changed.
+        stop: Says whether a step met a job that stops the walk.
+
+    Raises:
+        BatonError: The first job that there was stops the walk; nothing was changed.
     """
     done, after = 0, along.after
     for _ in range(STEPS_PER_CALL_MAX):
@@ -107,6 +125,11 @@ async def change_each(
             )
             changed = await change(transaction, locked.jobs)
         done += await tell(changed)
+        stopped = stop(changed)
+        if stopped is not None:
+            if not done:
+                raise stopped.error
+            return along.outcome(done, stopped.behind or after)
         after = locked.end
         if after is None:
             break

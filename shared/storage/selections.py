@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from shared.domain.identity import JobId, JobType
+from shared.domain.identity import JobId, JobType, Owner
 from shared.domain.jobs import RETRYABLE_STATES, TRANSITIONS, JobChange
 from shared.storage import reruns, tables
 from shared.storage.database import Connection
@@ -40,6 +40,7 @@ class Selected:
     """A job of a selection, as it was when it was read."""
 
     position: Position
+    owner: Owner
     job_type: JobType
     priority: int
 
@@ -123,13 +124,13 @@ class Selections:
         """
         end = await self._end(selection, after, rows)
         statement = (
-            sa.select(_JOBS.c.create_time, _JOBS.c.job_id, _JOBS.c.job_type, _JOBS.c.priority)
+            sa.select(_JOBS.c.create_time, _JOBS.c.job_id, _JOBS.c.owner, _JOBS.c.job_type, _JOBS.c.priority)
             .where(*selection.conditions, *_between(after, end))
             .order_by(*_NEWEST_FIRST)
             .limit(limit)
         )
         jobs = [
-            Selected(Position(row.create_time, row.job_id), row.job_type, row.priority)
+            Selected(Position(row.create_time, row.job_id), row.owner, row.job_type, row.priority)
             for row in await self._connection.execute(statement)
         ]
         await self._connection.execute(
