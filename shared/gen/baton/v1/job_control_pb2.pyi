@@ -2477,7 +2477,7 @@ class ListAuditRecordsRequest(_message.Message):
     subject: _builtins.str
     """Optional. Of this subject."""
     aggregate_id: _builtins.str
-    """Optional. About this job or batch."""
+    """Optional. About this job, batch or document."""
     page_size: _builtins.int
     """Optional. 1 to 1,000; 0 means 50."""
     page_token: _builtins.str

@@ -233,7 +233,10 @@ class JobControlServicer(object):
         * `INVALID_ARGUMENT` (`UNKNOWN_JOB_TYPE`): no such job type is registered.
         * `INVALID_ARGUMENT` (`PAYLOAD_TOO_LARGE`): the input is over its limit.
         * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key was used for different content; the metadata `job_id` names its job.
-        * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner is reached.
+        * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`): the owner has as many active jobs as allowed; `QuotaFailure` names the limit. A
+        job that ends makes room.
+        * `RESOURCE_EXHAUSTED` (`QUOTA_EXCEEDED`): the owner's day or month, by UTC, is used up; `QuotaFailure` says which, and
+        `RetryInfo` when the next one begins. A replay is never refused.
         * `UNAVAILABLE` (`PLATFORM_UNAVAILABLE`): the job may or may not exist; call again with the same key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -243,7 +246,8 @@ class JobControlServicer(object):
     def CreateJobs(self, request, context):
         """Creates up to 1,000 jobs, each with its own outcome, by the rules of CreateJob.
 
-        The same key twice in one call is a replay. Needs the scope `jobs.write`.
+        The same key twice in one call is a replay. Where a limit of the owner leaves room for some of the items, the first ones
+        get it. Needs the scope `jobs.write`.
 
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): there are no items or more than 1,000. Errors of items are in their outcomes.
@@ -366,6 +370,7 @@ class JobControlServicer(object):
         or takes another version of inputs now.
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): the id or the key is malformed.
         * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` names its job.
+        * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner is reached, as for CreateJob.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -375,11 +380,13 @@ class JobControlServicer(object):
         """Retries all FAILED or CANCELLED jobs that fit a filter, in bounded steps; a dry run only counts. Needs `jobs.write`.
 
         Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat.
-        One call does a part; the token leads to the rest.
+        One call does a part; the token leads to the rest. A job that a limit of its owner refuses is not passed over: the call
+        ends before it, and the token leads there. If that still refuses, the next call ends with the limit's error.
 
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): the filter is empty or outside its range.
         * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter or to a dry run.
+        * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of an owner refuses the first job; none was retried.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -434,7 +441,8 @@ class JobControlServicer(object):
     def CreateBatch(self, request, context):
         """Creates a batch of up to 10,000 items, all or none. Idempotent by key like CreateJob. Needs the scope `jobs.write`.
 
-        Errors: those of CreateJob; `BadRequest` names items by their index.
+        Errors: those of CreateJob; `BadRequest` names items by their index. A limit of the owner that leaves room for some of the
+        items only refuses the whole.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -488,6 +496,8 @@ class JobControlServicer(object):
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
         * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it.
+        * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner leaves no room for all of them; none is
+        tried again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -619,7 +629,12 @@ class JobControlServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListAuditRecords(self, request, context):
-        """Lists audit records, newest first. Needs the scope `jobs.admin`.
+        """Lists what callers did, newest first. Needs the scope `jobs.admin`.
+
+        Every effect of a caller leaves one record, in the transaction that has it: a job created, cancelled, or run again, each by
+        itself, also where one call did it to many; a batch created, cancelled, tried again, selected, or advanced; a document
+        uploaded; something paused or resumed; dead messages sent again. A replay, a call that was refused, and one that changed
+        nothing leave none. Records that are written while pages are read are on no later page.
 
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): a filter or token is not valid.

@@ -48,13 +48,17 @@ class JobControlStub:
     * `INVALID_ARGUMENT` (`UNKNOWN_JOB_TYPE`): no such job type is registered.
     * `INVALID_ARGUMENT` (`PAYLOAD_TOO_LARGE`): the input is over its limit.
     * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key was used for different content; the metadata `job_id` names its job.
-    * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner is reached.
+    * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`): the owner has as many active jobs as allowed; `QuotaFailure` names the limit. A
+      job that ends makes room.
+    * `RESOURCE_EXHAUSTED` (`QUOTA_EXCEEDED`): the owner's day or month, by UTC, is used up; `QuotaFailure` says which, and
+      `RetryInfo` when the next one begins. A replay is never refused.
     * `UNAVAILABLE` (`PLATFORM_UNAVAILABLE`): the job may or may not exist; call again with the same key.
     """
     CreateJobs: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.CreateJobsRequest, _job_control_pb2.CreateJobsResponse]
     """Creates up to 1,000 jobs, each with its own outcome, by the rules of CreateJob.
 
-    The same key twice in one call is a replay. Needs the scope `jobs.write`.
+    The same key twice in one call is a replay. Where a limit of the owner leaves room for some of the items, the first ones
+    get it. Needs the scope `jobs.write`.
 
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): there are no items or more than 1,000. Errors of items are in their outcomes.
@@ -136,16 +140,19 @@ class JobControlStub:
       or takes another version of inputs now.
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the id or the key is malformed.
     * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` names its job.
+    * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner is reached, as for CreateJob.
     """
     RetryJobs: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.RetryJobsRequest, _job_control_pb2.RetryJobsResponse]
     """Retries all FAILED or CANCELLED jobs that fit a filter, in bounded steps; a dry run only counts. Needs `jobs.write`.
 
     Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat.
-    One call does a part; the token leads to the rest.
+    One call does a part; the token leads to the rest. A job that a limit of its owner refuses is not passed over: the call
+    ends before it, and the token leads there. If that still refuses, the next call ends with the limit's error.
 
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the filter is empty or outside its range.
     * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter or to a dry run.
+    * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of an owner refuses the first job; none was retried.
     """
     WatchJob: _grpc.UnaryStreamMultiCallable[_job_control_pb2.WatchJobRequest, _job_control_pb2.WatchJobResponse]
     """Streams a job's events, progress and output pieces, until its terminal event. Needs the scope `jobs.read`.
@@ -184,7 +191,8 @@ class JobControlStub:
     CreateBatch: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.CreateBatchRequest, _job_control_pb2.CreateBatchResponse]
     """Creates a batch of up to 10,000 items, all or none. Idempotent by key like CreateJob. Needs the scope `jobs.write`.
 
-    Errors: those of CreateJob; `BadRequest` names items by their index.
+    Errors: those of CreateJob; `BadRequest` names items by their index. A limit of the owner that leaves room for some of the
+    items only refuses the whole.
     """
     GetBatch: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.GetBatchRequest, _job_control_pb2.GetBatchResponse]
     """Shows a batch. Needs the scope `jobs.read`.
@@ -218,6 +226,8 @@ class JobControlStub:
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
     * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it.
+    * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner leaves no room for all of them; none is
+      tried again.
     """
     SelectBatchItems: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.SelectBatchItemsRequest, _job_control_pb2.SelectBatchItemsResponse]
     """Picks succeeded items of a settled batch, which becomes SELECTED. Needs the scope `jobs.write`.
@@ -297,7 +307,12 @@ class JobControlStub:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): there are more than 1,000 row numbers, or one is not positive.
     """
     ListAuditRecords: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.ListAuditRecordsRequest, _job_control_pb2.ListAuditRecordsResponse]
-    """Lists audit records, newest first. Needs the scope `jobs.admin`.
+    """Lists what callers did, newest first. Needs the scope `jobs.admin`.
+
+    Every effect of a caller leaves one record, in the transaction that has it: a job created, cancelled, or run again, each by
+    itself, also where one call did it to many; a batch created, cancelled, tried again, selected, or advanced; a document
+    uploaded; something paused or resumed; dead messages sent again. A replay, a call that was refused, and one that changed
+    nothing leave none. Records that are written while pages are read are on no later page.
 
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): a filter or token is not valid.
@@ -323,13 +338,17 @@ class JobControlAsyncStub(JobControlStub):
     * `INVALID_ARGUMENT` (`UNKNOWN_JOB_TYPE`): no such job type is registered.
     * `INVALID_ARGUMENT` (`PAYLOAD_TOO_LARGE`): the input is over its limit.
     * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key was used for different content; the metadata `job_id` names its job.
-    * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner is reached.
+    * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`): the owner has as many active jobs as allowed; `QuotaFailure` names the limit. A
+      job that ends makes room.
+    * `RESOURCE_EXHAUSTED` (`QUOTA_EXCEEDED`): the owner's day or month, by UTC, is used up; `QuotaFailure` says which, and
+      `RetryInfo` when the next one begins. A replay is never refused.
     * `UNAVAILABLE` (`PLATFORM_UNAVAILABLE`): the job may or may not exist; call again with the same key.
     """
     CreateJobs: _aio.UnaryUnaryMultiCallable[_job_control_pb2.CreateJobsRequest, _job_control_pb2.CreateJobsResponse]  # type: ignore[assignment]
     """Creates up to 1,000 jobs, each with its own outcome, by the rules of CreateJob.
 
-    The same key twice in one call is a replay. Needs the scope `jobs.write`.
+    The same key twice in one call is a replay. Where a limit of the owner leaves room for some of the items, the first ones
+    get it. Needs the scope `jobs.write`.
 
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): there are no items or more than 1,000. Errors of items are in their outcomes.
@@ -411,16 +430,19 @@ class JobControlAsyncStub(JobControlStub):
       or takes another version of inputs now.
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the id or the key is malformed.
     * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` names its job.
+    * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner is reached, as for CreateJob.
     """
     RetryJobs: _aio.UnaryUnaryMultiCallable[_job_control_pb2.RetryJobsRequest, _job_control_pb2.RetryJobsResponse]  # type: ignore[assignment]
     """Retries all FAILED or CANCELLED jobs that fit a filter, in bounded steps; a dry run only counts. Needs `jobs.write`.
 
     Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat.
-    One call does a part; the token leads to the rest.
+    One call does a part; the token leads to the rest. A job that a limit of its owner refuses is not passed over: the call
+    ends before it, and the token leads there. If that still refuses, the next call ends with the limit's error.
 
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the filter is empty or outside its range.
     * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter or to a dry run.
+    * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of an owner refuses the first job; none was retried.
     """
     WatchJob: _aio.UnaryStreamMultiCallable[_job_control_pb2.WatchJobRequest, _job_control_pb2.WatchJobResponse]  # type: ignore[assignment]
     """Streams a job's events, progress and output pieces, until its terminal event. Needs the scope `jobs.read`.
@@ -459,7 +481,8 @@ class JobControlAsyncStub(JobControlStub):
     CreateBatch: _aio.UnaryUnaryMultiCallable[_job_control_pb2.CreateBatchRequest, _job_control_pb2.CreateBatchResponse]  # type: ignore[assignment]
     """Creates a batch of up to 10,000 items, all or none. Idempotent by key like CreateJob. Needs the scope `jobs.write`.
 
-    Errors: those of CreateJob; `BadRequest` names items by their index.
+    Errors: those of CreateJob; `BadRequest` names items by their index. A limit of the owner that leaves room for some of the
+    items only refuses the whole.
     """
     GetBatch: _aio.UnaryUnaryMultiCallable[_job_control_pb2.GetBatchRequest, _job_control_pb2.GetBatchResponse]  # type: ignore[assignment]
     """Shows a batch. Needs the scope `jobs.read`.
@@ -493,6 +516,8 @@ class JobControlAsyncStub(JobControlStub):
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
     * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it.
+    * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner leaves no room for all of them; none is
+      tried again.
     """
     SelectBatchItems: _aio.UnaryUnaryMultiCallable[_job_control_pb2.SelectBatchItemsRequest, _job_control_pb2.SelectBatchItemsResponse]  # type: ignore[assignment]
     """Picks succeeded items of a settled batch, which becomes SELECTED. Needs the scope `jobs.write`.
@@ -572,7 +597,12 @@ class JobControlAsyncStub(JobControlStub):
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): there are more than 1,000 row numbers, or one is not positive.
     """
     ListAuditRecords: _aio.UnaryUnaryMultiCallable[_job_control_pb2.ListAuditRecordsRequest, _job_control_pb2.ListAuditRecordsResponse]  # type: ignore[assignment]
-    """Lists audit records, newest first. Needs the scope `jobs.admin`.
+    """Lists what callers did, newest first. Needs the scope `jobs.admin`.
+
+    Every effect of a caller leaves one record, in the transaction that has it: a job created, cancelled, or run again, each by
+    itself, also where one call did it to many; a batch created, cancelled, tried again, selected, or advanced; a document
+    uploaded; something paused or resumed; dead messages sent again. A replay, a call that was refused, and one that changed
+    nothing leave none. Records that are written while pages are read are on no later page.
 
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): a filter or token is not valid.
@@ -601,7 +631,10 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         * `INVALID_ARGUMENT` (`UNKNOWN_JOB_TYPE`): no such job type is registered.
         * `INVALID_ARGUMENT` (`PAYLOAD_TOO_LARGE`): the input is over its limit.
         * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key was used for different content; the metadata `job_id` names its job.
-        * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner is reached.
+        * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`): the owner has as many active jobs as allowed; `QuotaFailure` names the limit. A
+          job that ends makes room.
+        * `RESOURCE_EXHAUSTED` (`QUOTA_EXCEEDED`): the owner's day or month, by UTC, is used up; `QuotaFailure` says which, and
+          `RetryInfo` when the next one begins. A replay is never refused.
         * `UNAVAILABLE` (`PLATFORM_UNAVAILABLE`): the job may or may not exist; call again with the same key.
         """
 
@@ -613,7 +646,8 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_job_control_pb2.CreateJobsResponse, _abc.Awaitable[_job_control_pb2.CreateJobsResponse]]:
         """Creates up to 1,000 jobs, each with its own outcome, by the rules of CreateJob.
 
-        The same key twice in one call is a replay. Needs the scope `jobs.write`.
+        The same key twice in one call is a replay. Where a limit of the owner leaves room for some of the items, the first ones
+        get it. Needs the scope `jobs.write`.
 
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): there are no items or more than 1,000. Errors of items are in their outcomes.
@@ -755,6 +789,7 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
           or takes another version of inputs now.
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): the id or the key is malformed.
         * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` names its job.
+        * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner is reached, as for CreateJob.
         """
 
     @_abc_1.abstractmethod
@@ -766,11 +801,13 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         """Retries all FAILED or CANCELLED jobs that fit a filter, in bounded steps; a dry run only counts. Needs `jobs.write`.
 
         Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat.
-        One call does a part; the token leads to the rest.
+        One call does a part; the token leads to the rest. A job that a limit of its owner refuses is not passed over: the call
+        ends before it, and the token leads there. If that still refuses, the next call ends with the limit's error.
 
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): the filter is empty or outside its range.
         * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter or to a dry run.
+        * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of an owner refuses the first job; none was retried.
         """
 
     @_abc_1.abstractmethod
@@ -833,7 +870,8 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_job_control_pb2.CreateBatchResponse, _abc.Awaitable[_job_control_pb2.CreateBatchResponse]]:
         """Creates a batch of up to 10,000 items, all or none. Idempotent by key like CreateJob. Needs the scope `jobs.write`.
 
-        Errors: those of CreateJob; `BadRequest` names items by their index.
+        Errors: those of CreateJob; `BadRequest` names items by their index. A limit of the owner that leaves room for some of the
+        items only refuses the whole.
         """
 
     @_abc_1.abstractmethod
@@ -897,6 +935,8 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
         * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it.
+        * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner leaves no room for all of them; none is
+          tried again.
         """
 
     @_abc_1.abstractmethod
@@ -1054,7 +1094,12 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         request: _job_control_pb2.ListAuditRecordsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_job_control_pb2.ListAuditRecordsResponse, _abc.Awaitable[_job_control_pb2.ListAuditRecordsResponse]]:
-        """Lists audit records, newest first. Needs the scope `jobs.admin`.
+        """Lists what callers did, newest first. Needs the scope `jobs.admin`.
+
+        Every effect of a caller leaves one record, in the transaction that has it: a job created, cancelled, or run again, each by
+        itself, also where one call did it to many; a batch created, cancelled, tried again, selected, or advanced; a document
+        uploaded; something paused or resumed; dead messages sent again. A replay, a call that was refused, and one that changed
+        nothing leave none. Records that are written while pages are read are on no later page.
 
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`, `INVALID_PAGE_TOKEN`): a filter or token is not valid.

@@ -479,11 +479,14 @@ class AuditRecord(_message.Message):
     owner: _builtins.str
     """Output only. The owner that it acted for."""
     action: _builtins.str
-    """Output only. What it did, for example `job.create`."""
+    """Output only. What it did: `job.create`, `job.cancel`, `job.retry`, `batch.create`, `batch.cancel`, `batch.retry`,
+    `batch.select`, `batch.advance`, `queue.pause`, `queue.resume`, `job_type.pause`, `job_type.resume`, `input.upload`, or
+    `outbox.resend`. More may come.
+    """
     aggregate_id: _builtins.str
-    """Output only. UUID of the job or batch; empty if none."""
+    """Output only. UUID of the job, batch or document that it made or changed; of `job.retry`, the new job. Empty if none."""
     outcome: _builtins.str
-    """Output only. `OK`, or a reason."""
+    """Output only. `OK`. What was refused leaves no record."""
     @_builtins.property
     def record_time(self) -> _timestamp_pb2.Timestamp:
         """Output only. When, by the database's clock."""
