@@ -199,7 +199,7 @@ class TooManyJobs(BatonError):
     def __init__(self, limit: int) -> None:
         self.limit = limit
         super().__init__(
-            f"the owner has {limit} active jobs, as many as allowed", metadata={"limit": str(limit)}
+            f"the owner may have at most {limit} active jobs", metadata={"limit": str(limit)}
         )
 
 
@@ -210,7 +210,7 @@ class QuotaExceeded(BatonError):
         """Name the quota that is used up, and how long from now until there is more of it."""
         self.quota = quota
         self.retry_after = retry_after
-        super().__init__(f"the owner's {quota} is used up", metadata={"quota": quota})
+        super().__init__(f"the owner's quota of {quota} is used up", metadata={"quota": quota})
 
 
 class PlatformUnavailable(BatonError):
