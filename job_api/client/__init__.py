@@ -52,6 +52,7 @@ from shared.domain.errors import BatonError
 from shared.domain.events import JobEvent, JobEventKind, OutboxState
 from shared.domain.identity import BatchId, JobId, UploadId
 from shared.domain.jobs import TERMINAL_STATES, JobError, JobState, Target, WaitCause
+from shared.rpc.tls import Tls
 
 __all__ = [
     "PAGE_SIZE_MAX",
@@ -100,6 +101,7 @@ __all__ = [
     "QueueView",
     "Target",
     "TimeOver",
+    "Tls",
     "Update",
     "Upload",
     "UploadId",

@@ -37,6 +37,7 @@ from shared.domain.events import OutboxState
 from shared.domain.identity import JobId
 from shared.domain.jobs import JobState
 from shared.rpc.channel import call_metadata
+from shared.rpc.tls import Tls, async_channel
 
 
 class AsyncClient(AsyncBatchMethods):
@@ -52,17 +53,23 @@ class AsyncClient(AsyncBatchMethods):
         address: str,
         *,
         token: str | None = None,
+        tls: Tls | None = None,
         timeout: timedelta = TIMEOUT,
         gathering: bool = False,
     ) -> None:
         """Dial with the first call.
 
         Args:
+            tls: Dial by TLS, with this; its files are read now.
             gathering: Creations that tasks make at the same moment share calls. One that was sent so is
                 created also if its task is cancelled meanwhile.
+
+        Raises:
+            StartupFault: A file of `tls` can't be used.
         """
+        credentials = tls.credentials() if tls is not None else None
         self._open(
-            lambda: grpc.aio.insecure_channel(address, options=OPTIONS),
+            lambda: async_channel(address, credentials, OPTIONS),
             token,
             timeout,
             AsyncPace(),
@@ -79,7 +86,7 @@ class AsyncClient(AsyncBatchMethods):
         pace: AsyncPace = AsyncPace(),  # noqa: B008 - it is frozen
         gathering: bool = False,
     ) -> AsyncClient:
-        """Make a client that uses a channel of the caller's, for TLS or tests, and closes it at its end."""
+        """Make a client that uses a channel of the caller's, and closes it at its end."""
         client = cls.__new__(cls)
         client._open(lambda: channel, token, timeout, pace, gathering=gathering)
         return client

@@ -36,6 +36,7 @@ from shared.domain.events import OutboxState
 from shared.domain.identity import JobId
 from shared.domain.jobs import JobState
 from shared.rpc.channel import call_metadata
+from shared.rpc.tls import Tls, blocking_channel
 
 
 class Client(BatchMethods):
@@ -46,8 +47,21 @@ class Client(BatchMethods):
     `timeout` for each call.
     """
 
-    def __init__(self, address: str, *, token: str | None = None, timeout: timedelta = TIMEOUT) -> None:
-        self._open(grpc.insecure_channel(address, options=OPTIONS), token, timeout, Pace())
+    def __init__(
+        self,
+        address: str,
+        *,
+        token: str | None = None,
+        tls: Tls | None = None,
+        timeout: timedelta = TIMEOUT,
+    ) -> None:
+        """Dial, by TLS if `tls` says with what; its files are read now.
+
+        Raises:
+            StartupFault: One of them can't be used.
+        """
+        credentials = tls.credentials() if tls is not None else None
+        self._open(blocking_channel(address, credentials, OPTIONS), token, timeout, Pace())
 
     @classmethod
     def over(
@@ -58,7 +72,7 @@ class Client(BatchMethods):
         timeout: timedelta = TIMEOUT,
         pace: Pace = Pace(),  # noqa: B008 - it is frozen
     ) -> Client:
-        """Make a client that uses a channel of the caller's, for TLS or tests, and closes it at its end."""
+        """Make a client that uses a channel of the caller's, and closes it at its end."""
         client = cls.__new__(cls)
         client._open(channel, token, timeout, pace)
         return client

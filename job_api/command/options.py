@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from job_api.client import Client
+    from job_api.client import Client, Tls
 
 DEFAULT_ADDRESS = "127.0.0.1:7410"
 
@@ -38,4 +39,14 @@ Exit codes:
 def connect(address: str, token: str | None) -> Client:
     from job_api.client import Client
 
-    return Client(address, token=token or None)
+    return Client(address, token=token or None, tls=_tls())
+
+
+def _tls() -> Tls | None:
+    """Read with what to dial, if the environment says anything about it: settings take their time to load."""
+    if not any(name.upper().startswith("BATON_TLS__") for name in os.environ):
+        return None
+    from job_api.client import Tls
+    from shared.runtime.settings import CallerSettings, load
+
+    return Tls.told(load(CallerSettings).tls)

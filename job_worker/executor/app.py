@@ -10,25 +10,24 @@ from datetime import timedelta
 from importlib.metadata import version
 from uuid import uuid4
 
-import grpc
 import structlog
 
 from job_worker.executor import readiness
 from job_worker.executor.connection import Connection
+from job_worker.executor.dialling import Way
 from job_worker.executor.handler_pool import HandlerPool
 from job_worker.executor.heartbeats import Heartbeats
 from job_worker.executor.held_lease import LeaseBook
 from job_worker.executor.keeper import Keeper
 from job_worker.executor.outgoing import Outgoing
 from job_worker.executor.selection import Selection, select
-from job_worker.executor.session import MESSAGE_BYTES_MAX
 from job_worker.executor.settings import ExecutorSettings
 from job_worker.executor.snapshots import Snapshots
 from shared.catalog import catalog
 from shared.gen.baton.internal.v1.handler_pipe_pb2 import Setup
 from shared.gen.baton.v1.execution_service_pb2 import Capability, Hello
-from shared.gen.baton.v1.execution_service_pb2_grpc import ExecutionServiceStub
-from shared.rpc.channel import call_metadata, channel_options
+from shared.rpc.channel import call_metadata
+from shared.rpc.tls import Tls
 from shared.runtime.clock import Clock, SystemClock
 from shared.runtime.loops import Loop, Timetable, background
 from shared.runtime.processes import until_signalled
@@ -114,40 +113,40 @@ def _selected(settings: ExecutorSettings) -> Selection:
 
 @asynccontextmanager
 async def _built(settings: ExecutorSettings, selection: Selection, clock: Clock) -> AsyncIterator[_Parts]:
-    metadata = call_metadata(settings.token.get_secret_value() if settings.token else None)
+    token = settings.token.get_secret_value() if settings.token else None
+    way = Way(settings.execution_address, call_metadata(token), Tls.told(settings.tls))
     book, outgoing = LeaseBook(selection.room), Outgoing()
     pool = HandlerPool(_setup(settings, selection), processes=settings.handler_processes)
     heartbeats = Heartbeats(book=book, outgoing=outgoing, pool=pool, clock=clock)
-    options = channel_options(message_bytes_max=MESSAGE_BYTES_MAX)
-    async with grpc.aio.insecure_channel(settings.execution_address, options=options) as channel:
-        keeper = Keeper(
-            book=book,
-            outgoing=outgoing,
-            pool=pool,
-            heartbeats=heartbeats,
-            snapshots=Snapshots(ExecutionServiceStub(channel), metadata),
-            versions={
-                each.job_type: (each.input_schema_version, each.output_schema_version)
-                for each in selection.definitions
-            },
-        )
-        pool.listened_by(keeper)
-        connection = Connection(
-            settings.execution_address,
-            metadata,
-            hello=_hello(settings, selection),
-            keeper=keeper,
-            book=book,
-            outgoing=outgoing,
-            heartbeats=heartbeats,
-            clock=clock,
-            wait_max=timedelta(seconds=settings.reconnect_seconds_max),
-        )
-        try:
-            yield _Parts(keeper, book, pool, connection, heartbeats)
-        finally:
-            await connection.close()
-            await pool.stop()
+    snapshots = Snapshots(way)
+    keeper = Keeper(
+        book=book,
+        outgoing=outgoing,
+        pool=pool,
+        heartbeats=heartbeats,
+        snapshots=snapshots,
+        versions={
+            each.job_type: (each.input_schema_version, each.output_schema_version)
+            for each in selection.definitions
+        },
+    )
+    pool.listened_by(keeper)
+    connection = Connection(
+        way,
+        hello=_hello(settings, selection),
+        keeper=keeper,
+        book=book,
+        outgoing=outgoing,
+        heartbeats=heartbeats,
+        clock=clock,
+        wait_max=timedelta(seconds=settings.reconnect_seconds_max),
+    )
+    try:
+        yield _Parts(keeper, book, pool, connection, heartbeats)
+    finally:
+        await connection.close()
+        await pool.stop()
+        await snapshots.close()
 
 
 def _setup(settings: ExecutorSettings, selection: Selection) -> Setup:

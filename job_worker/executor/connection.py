@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
 from datetime import timedelta
 
 import grpc
 import structlog
 
 from job_worker.executor.broken_stream import StreamBroken
+from job_worker.executor.dialling import Way
 from job_worker.executor.heartbeats import Heartbeats
 from job_worker.executor.held_lease import LeaseBook
 from job_worker.executor.keeper import Keeper
@@ -52,8 +52,7 @@ class Connection:
 
     def __init__(
         self,
-        address: str,
-        metadata: Sequence[tuple[str, str]],
+        way: Way,
         *,
         hello: Hello,
         keeper: Keeper,
@@ -63,8 +62,7 @@ class Connection:
         clock: Clock,
         wait_max: timedelta,
     ) -> None:
-        self._address = address
-        self._metadata = metadata
+        self._way = way
         self._hello = hello
         self._keeper = keeper
         self._book = book
@@ -168,7 +166,7 @@ class Connection:
 
     async def _move(self) -> None:
         """Open a session, and only then end the old one: until then, the old one still answers."""
-        session = Session(self._address, self._metadata)
+        session = self._dialled()
         try:
             hello = Hello(held=[held.ref for held in self._book])
             hello.MergeFrom(self._hello)
@@ -178,7 +176,7 @@ class Connection:
             self._unwelcome += 1
             await session.close()
             if broken.code in _HOPELESS and not self.welcomed.is_set():
-                raise StartupFault(f"{self._address} refuses this executor: {broken}") from broken
+                raise StartupFault(f"{self._way.address} refuses this executor: {broken}") from broken
             raise
         except BaseException:
             await session.close()
@@ -192,4 +190,20 @@ class Connection:
         self._opened_time = self._clock.monotonic()
         self._keeper.connected(welcome)
         session.start(self._keeper, self._outgoing)
-        log.info("session.opened", address=self._address, session_id=welcome.session_id, held=len(self._book))
+        log.info(
+            "session.opened", address=self._way.address, session_id=welcome.session_id, held=len(self._book)
+        )
+
+    def _dialled(self) -> Session:
+        """Dial; a certificate that can't be used, as half-way through its renewal, may be whole next time.
+
+        Raises:
+            StreamBroken: So it is, and this executor was welcomed before.
+            StartupFault: So it is, and was from the beginning.
+        """
+        try:
+            return Session(self._way)
+        except StartupFault as fault:
+            if not self.welcomed.is_set():
+                raise
+            raise StreamBroken(str(fault)) from None

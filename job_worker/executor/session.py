@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 import grpc
 
 from job_worker.executor.broken_stream import StreamBroken, broken_streams
+from job_worker.executor.dialling import Way
 from job_worker.executor.outgoing import Outgoing
 from shared.gen.baton.v1.execution_service_pb2 import Hello, OpenSessionRequest, OpenSessionResponse, Welcome
 from shared.gen.baton.v1.execution_service_pb2_grpc import ExecutionServiceStub
-from shared.rpc.channel import channel_options
 
-MESSAGE_BYTES_MAX = 16 * 1024 * 1024
-"""Frames stay under 4 MiB; a deployment that allows larger ones says so in its welcome."""
 _ANY_ADDRESS = json.dumps({"loadBalancingConfig": [{"pick_first": {"shuffleAddressList": True}}]})
 """Of the addresses that a name has, each session begins with any: the first may be the replica to be left."""
 _REACH_SECONDS_MAX = 2
@@ -35,15 +32,16 @@ class Receiver(Protocol):
 class Session:
     """A reader and a writer that end together."""
 
-    def __init__(self, address: str, metadata: Sequence[tuple[str, str]]) -> None:
-        """Dial. Each session has a connection of its own, so that a new one can reach another replica."""
-        options = (
-            *channel_options(message_bytes_max=MESSAGE_BYTES_MAX),
-            ("grpc.use_local_subchannel_pool", 1),
-            ("grpc.service_config", _ANY_ADDRESS),
+    def __init__(self, way: Way) -> None:
+        """Dial. Each session has a connection of its own, so that a new one can reach another replica.
+
+        Raises:
+            StartupFault: A file for TLS can't be used.
+        """
+        self._channel = way.channel(
+            ("grpc.use_local_subchannel_pool", 1), ("grpc.service_config", _ANY_ADDRESS)
         )
-        self._channel = grpc.aio.insecure_channel(address, options=options)
-        self._call: Any = ExecutionServiceStub(self._channel).OpenSession(metadata=tuple(metadata))
+        self._call: Any = ExecutionServiceStub(self._channel).OpenSession(metadata=tuple(way.metadata))
         self._tasks: list[asyncio.Task[None]] = []
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._over.add_done_callback(_take_note)

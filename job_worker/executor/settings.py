@@ -10,10 +10,10 @@ from pydantic import Field, PositiveFloat, SecretStr
 
 from shared.catalog.catalog import JobTypeOverride
 from shared.catalog.queues import QueueOverride
-from shared.runtime.settings import Names, ProcessSettings
+from shared.runtime.settings import CallerSettings, Names
 
 
-class ExecutorSettings(ProcessSettings):
+class ExecutorSettings(CallerSettings):
     """One executor process."""
 
     execution_address: str = "127.0.0.1:7420"

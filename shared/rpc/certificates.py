@@ -12,18 +12,12 @@ from pathlib import Path
 
 import grpc
 import structlog
-from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_pem_private_key,
-)
 
 from shared.domain.errors import Unauthenticated
 from shared.domain.naming import there_are
 from shared.domain.scopes import ALL_SCOPES
 from shared.rpc.identity import Caller, Peer, Recognise, is_subject
+from shared.rpc.pem import UnusableFile, read_authorities, read_pair
 from shared.runtime.faults import StartupFault
 from shared.runtime.files import Version, version
 
@@ -50,10 +44,6 @@ class ServerFiles:
         return tuple(version(each) for each in (self.certificate, self.key, self.client_ca) if each)
 
 
-class _Unusable(Exception):
-    """Files that no connection can be made with; says why in one line."""
-
-
 def server_credentials(files: ServerFiles) -> grpc.ServerCredentials:
     """Make credentials that follow the files, while the port stays open.
 
@@ -66,7 +56,7 @@ def server_credentials(files: ServerFiles) -> grpc.ServerCredentials:
     versions = files.versions
     try:
         first = _configuration(files)
-    except _Unusable as unusable:
+    except UnusableFile as unusable:
         raise StartupFault(str(unusable)) from None
     changes = _Changes(files, versions)
     return grpc.dynamic_ssl_server_credentials(
@@ -91,54 +81,21 @@ class _Changes:
         self._versions = present
         try:
             return _configuration(self._files)
-        except _Unusable as unusable:
+        except UnusableFile as unusable:
             log.warning("certificate.not_read", because=str(unusable))
             return None
 
 
 def _configuration(files: ServerFiles) -> grpc.ServerCertificateConfiguration:
-    chain, key = _read(files.certificate), _read(files.key)
-    certificate = _certificates(files.certificate, chain)[0]
-    if certificate.public_key().public_bytes(Encoding.DER, _PUBLIC) != _public_half(files.key, key):
-        raise _Unusable(f"{files.key} is not the key of {files.certificate}")
-    client_ca = None
-    if files.client_ca is not None:
-        client_ca = _read(files.client_ca)
-        _certificates(files.client_ca, client_ca)
+    pair = read_pair(files.certificate, files.key)
+    client_ca = None if files.client_ca is None else read_authorities(files.client_ca)
     log.info(
         "certificate.read",
         path=str(files.certificate),
-        subject=certificate.subject.rfc4514_string(),
-        not_after=certificate.not_valid_after_utc.isoformat(),
+        subject=pair.certificate.subject.rfc4514_string(),
+        not_after=pair.certificate.not_valid_after_utc.isoformat(),
     )
-    return grpc.ssl_server_certificate_configuration([(key, chain)], client_ca)
-
-
-_PUBLIC = PublicFormat.SubjectPublicKeyInfo
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise _Unusable(f"{path} can't be read: {error.strerror}") from None
-
-
-def _certificates(path: Path, pem: bytes) -> list[x509.Certificate]:
-    try:
-        return x509.load_pem_x509_certificates(pem)
-    except ValueError:
-        raise _Unusable(f"{path} holds no certificate in PEM") from None
-
-
-def _public_half(path: Path, pem: bytes) -> bytes:
-    try:
-        key = load_pem_private_key(pem, password=None)
-    except TypeError:
-        raise _Unusable(f"{path} is kept under a passphrase") from None
-    except (ValueError, UnsupportedAlgorithm):
-        raise _Unusable(f"{path} holds no private key in PEM") from None
-    return key.public_key().public_bytes(Encoding.DER, _PUBLIC)
+    return grpc.ssl_server_certificate_configuration([(pair.key, pair.chain)], client_ca)
 
 
 def certified(scopes: Mapping[str, Collection[str]], *, setting: str) -> Recognise:

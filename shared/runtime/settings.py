@@ -99,6 +99,12 @@ class TlsSettings(SettingsGroup):
         return self
 
 
+class CallerSettings(ProcessSettings):
+    """What every process can be told that calls a service."""
+
+    tls: TlsSettings = TlsSettings()
+
+
 class ServiceSettings(ProcessSettings):
     """What both services can be told: they stand on the same servers, and know the same job types."""
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-import grpc.aio
 import pytest
 
+from job_worker.executor.dialling import Way
 from job_worker.executor.handler_pool import HandlerPool
 from job_worker.executor.heartbeats import Heartbeats
 from job_worker.executor.held_lease import HeldLease, LeaseBook, StopReason
@@ -19,7 +19,6 @@ from job_worker.executor.snapshots import Snapshots
 from shared.domain.identity import QueueName
 from shared.gen.baton.internal.v1.handler_pipe_pb2 import Setup
 from shared.gen.baton.v1.execution_service_pb2 import Lease, LeaseRef, OpenSessionResponse, Welcome
-from shared.gen.baton.v1.execution_service_pb2_grpc import ExecutionServiceStub
 from tests.support.manual_clock import ManualClock
 
 LEASE = Lease(job_id="job", token="1.token", queue="drill", job_type="synthetic")
@@ -58,16 +57,15 @@ class OneProcess(HandlerPool):
 @asynccontextmanager
 async def a_keeper() -> AsyncIterator[tuple[Keeper, OneProcess, Outgoing]]:
     book, outgoing, pool = LeaseBook({QueueName("drill"): 1}), Outgoing(), OneProcess()
-    async with grpc.aio.insecure_channel("nowhere") as channel:
-        keeper = Keeper(
-            book=book,
-            outgoing=outgoing,
-            pool=pool,
-            heartbeats=Heartbeats(book=book, outgoing=outgoing, pool=pool, clock=ManualClock()),
-            snapshots=Snapshots(ExecutionServiceStub(channel), ()),
-            versions={"synthetic": (0, 0)},
-        )
-        yield keeper, pool, outgoing
+    keeper = Keeper(
+        book=book,
+        outgoing=outgoing,
+        pool=pool,
+        heartbeats=Heartbeats(book=book, outgoing=outgoing, pool=pool, clock=ManualClock()),
+        snapshots=Snapshots(Way("nowhere")),
+        versions={"synthetic": (0, 0)},
+    )
+    yield keeper, pool, outgoing
 
 
 @pytest.mark.parametrize("first", [StopReason.CANCEL, StopReason.DRAINING])
