@@ -11,6 +11,7 @@ with Client("127.0.0.1:7410") as client:
 
 from job_api.client.asks import PAGE_SIZE_MAX, JobOptions
 from job_api.client.async_client import AsyncClient
+from job_api.client.audit_asks import AuditFilter, AuditRecordView
 from job_api.client.batch_asks import BatchFilter, BatchOptions
 from job_api.client.batch_views import (
     BatchEstimateView,
@@ -61,6 +62,8 @@ __all__ = [
     "AsyncClient",
     "AttemptOutcome",
     "AttemptView",
+    "AuditFilter",
+    "AuditRecordView",
     "BatchCounters",
     "BatchEstimateView",
     "BatchEvent",

@@ -11,10 +11,11 @@ from typing import Any, Unpack
 
 import grpc
 
-from job_api.client import asks, feed_asks, live_asks, operator_asks, selecting
+from job_api.client import asks, audit_asks, feed_asks, live_asks, operator_asks, selecting
 from job_api.client.asks import Input, JobOptions
 from job_api.client.async_batches import AsyncBatchMethods
 from job_api.client.async_calls import AsyncCalls, AsyncPace
+from job_api.client.audit_asks import AuditFilter, AuditRecordView
 from job_api.client.dialling import OPTIONS, TIMEOUT
 from job_api.client.gathering import Gathering
 from job_api.client.operator_views import ExecutorView, OutboxMessageView, QueueView, WaitReasonView
@@ -264,6 +265,10 @@ class AsyncClient(AsyncBatchMethods):
     def queues(self) -> AsyncIterator[QueueView]:
         """Yield queues by name, with how they are doing."""
         return self._calls.each(operator_asks.list_queues())
+
+    def audit_records(self, **which: Unpack[AuditFilter]) -> AsyncIterator[AuditRecordView]:
+        """Yield what callers did, newest first; for admins."""
+        return self._calls.each(audit_asks.list_audit_records(which))
 
     def outbox_messages(
         self, state: OutboxState = OutboxState.DEAD, *, page_size: int = 0

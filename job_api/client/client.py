@@ -11,8 +11,9 @@ from typing import Any, Unpack
 
 import grpc
 
-from job_api.client import asks, feed_asks, live_asks, operator_asks, selecting
+from job_api.client import asks, audit_asks, feed_asks, live_asks, operator_asks, selecting
 from job_api.client.asks import Input, JobOptions
+from job_api.client.audit_asks import AuditFilter, AuditRecordView
 from job_api.client.batches import BatchMethods
 from job_api.client.calls import Calls, Pace
 from job_api.client.dialling import OPTIONS, TIMEOUT
@@ -234,6 +235,10 @@ class Client(BatchMethods):
     def queues(self) -> Iterator[QueueView]:
         """Yield queues by name, with how they are doing."""
         return self._calls.each(operator_asks.list_queues())
+
+    def audit_records(self, **which: Unpack[AuditFilter]) -> Iterator[AuditRecordView]:
+        """Yield what callers did, newest first; for admins."""
+        return self._calls.each(audit_asks.list_audit_records(which))
 
     def outbox_messages(
         self, state: OutboxState = OutboxState.DEAD, *, page_size: int = 0
