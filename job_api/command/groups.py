@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from job_api.command.batch import batch
 from job_api.command.cancelling import cancel
 from job_api.command.demo import demo
 from job_api.command.explaining import explain
@@ -28,6 +29,7 @@ def register(app: typer.Typer) -> None:
     app.command("explain", epilog=EXIT_CODES)(explain)
     app.command("queues", epilog=EXIT_CODES)(list_queues)
     app.command("executors", epilog=EXIT_CODES)(list_executors)
+    app.add_typer(batch, name="batch")
     app.add_typer(outbox, name="outbox")
     app.command("demo")(demo)
 

@@ -23,16 +23,16 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for scripts; JS
 
 EXIT_CODES = """\b
 Exit codes:
-  0    done; of a watched job: SUCCEEDED
-  1    the watched job ended FAILED or CANCELLED
+  0    done; of what was watched: it succeeded, of a batch every item
+  1    the watched job FAILED or was CANCELLED, or items of the watched batch did
   2    the command line, a file or the input is not valid
-  3    there is no such job for this caller
-  4    a conflict: with the job's state, or the key has other content
+  3    there is no such job or batch for this caller
+  4    a conflict: with the job's or batch's state, or the key has other content
   5    the service is out of reach or late; it is safe to try again
   6    the token is missing, not valid, or does not allow it
   7    a limit of the owner is reached
   8    anything else that the service said
-  130  Ctrl-C; a watched job goes on
+  130  Ctrl-C; what was watched goes on
 """
 
 

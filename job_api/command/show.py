@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
     from job_api.client import ArtifactView, AttemptView, JobError, JobView
 
-_STYLES = {"SUCCEEDED": "green", "FAILED": "red", "CANCELLED": "yellow", "RUNNING": "cyan"}
+_STYLES = {
+    "SUCCEEDED": "green",
+    "AWAITING_REVIEW": "green",
+    "FAILED": "red",
+    "PARTIALLY_FAILED": "red",
+    "CANCELLED": "yellow",
+    "RUNNING": "cyan",
+}
 _WIDTH_WITHOUT_TERMINAL = 200
 """Lines in files and pipes are for grep, so tables are not squeezed there."""
 _EXCERPT_CHARACTERS = 60
@@ -134,7 +141,7 @@ def table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     rendered = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         # An id is there to be copied, so it stays in one piece.
-        rendered.add_column(column, overflow="fold", no_wrap=column == "job")
+        rendered.add_column(column, overflow="fold", no_wrap=column in {"job", "batch"})
     for row in rows:
         rendered.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     console().print(rendered)

@@ -1,0 +1,62 @@
+"""Reads the inputs of a batch: a JSON document for each item, as lines or as one JSON array.
+
+Each document is sent as it was written; what it must hold is for the service to judge.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from job_api.command.exits import invalid
+
+_BLANKS = " \t\r\n"
+
+
+def read(source: str) -> list[bytes]:
+    """Read a file, or stdin for `-`; end the command if it holds no inputs, or anything that is not JSON."""
+    try:
+        raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        text = raw.decode("utf-8-sig")
+    except OSError as error:
+        raise invalid(f"the inputs {source!r} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise invalid(f"the inputs {source!r} are not UTF-8 text") from None
+    documents = list(_array(text) if text.lstrip(_BLANKS).startswith("[") else _lines(text))
+    if not documents:
+        raise invalid(f"{source!r} holds no inputs: one JSON object a line is expected, or one JSON array")
+    return [each.encode() for each in documents]
+
+
+def _lines(text: str) -> Iterator[str]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip(_BLANKS):
+            try:
+                json.loads(line)
+            except ValueError as error:
+                raise invalid(f"line {number} of the inputs is not a JSON document: {error}") from None
+            yield line.strip(_BLANKS)
+
+
+def _array(text: str) -> Iterator[str]:
+    """Cut the members out of an array, without changing a character of them."""
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise invalid(f"the inputs are not a JSON array: {error}") from None
+    decoder = json.JSONDecoder()
+    at = _behind_blanks(text, text.index("[") + 1)
+    while text[at] != "]":
+        _, end = decoder.raw_decode(text, at)
+        yield text[at:end]
+        at = _behind_blanks(text, end)
+        if text[at] == ",":
+            at = _behind_blanks(text, at + 1)
+
+
+def _behind_blanks(text: str, at: int) -> int:
+    while text[at] in _BLANKS:
+        at += 1
+    return at
