@@ -74,20 +74,20 @@ present as (
     order by s.incarnation_id for share
 ),
 locked as (
-    select j.job_id, j.job_type, j.queue, j.owner, j.priority, j.state, j.attempt, j.cancel_request_time,
-        j.start_by_time, j.refused_by
+    select e.*, j.job_type, j.queue, j.owner, j.priority, j.state, j.attempt as attempts,
+        j.cancel_request_time, j.start_by_time, j.refused_by
     from jobs j join entry e using (job_id)
     where (select count(*) from present) >= 0
     order by j.job_id for update of j
 ),
 job as (
-    select e.*, j.job_type, j.owner, j.priority from locked j join entry e using (job_id)
-    where (e.incarnation_id, e.session_id) in (select incarnation_id, session_id from present)
+    select j.* from locked j
+    where (j.incarnation_id, j.session_id) in (select incarnation_id, session_id from present)
         and {guards.allowed(JobChange.LEASED)}
-        and j.attempt = e.attempt - 1
+        and j.attempts = j.attempt - 1
         and j.cancel_request_time is null
-        and (j.attempt > 0 or j.start_by_time is null or j.start_by_time > engine_time())
-        and e.incarnation_id <> all (j.refused_by)
+        and (j.attempts > 0 or j.start_by_time is null or j.start_by_time > engine_time())
+        and j.incarnation_id <> all (j.refused_by)
         and not {_PAUSED} and not exists (select from gate)
 ),
 contender as (
@@ -111,7 +111,7 @@ of_type as (
     from of_owner o where (o.leases <= o.at_once_per_owner) is not false
 ),
 within as (
-    select t.job_id, t.job_type, t.per_second from of_type t join lease_limits r using (job_type)
+    select t.job_id from of_type t join lease_limits r using (job_type)
     left join (select job_type, sum(leases) as leases from held group by job_type) h using (job_type)
     where (coalesce(h.leases, 0) + t.turn <= t.at_once) is not false
         and (t.turn <= {rate_tokens("t.per_second", "r.rate_spent_time")}) is not false
@@ -121,15 +121,15 @@ dispatch as (
     where o.dedupe_key = format('job.dispatch:%s:%s', job.job_id, job.attempt)
         and o.available_time <= engine_time()
         and (not job.limited or job.job_id in (select job_id from within))
-    returning o.aggregate_id as job_id
+    returning job.*
 ),
 spent as (
     update lease_limits r set
         rate_spent_time = greatest(r.rate_spent_time, engine_time())
             + g.leases / g.per_second * interval '1 second'
     from (
-        select w.job_type, w.per_second, count(*) as leases from within w join dispatch using (job_id)
-        where w.per_second is not null group by w.job_type, w.per_second
+        select job_type, per_second, count(*) as leases from dispatch
+        where per_second is not null group by job_type, per_second
     ) g where r.job_type = g.job_type
 ),
 granted as (
@@ -140,7 +140,7 @@ granted as (
         job_id, job_type, owner, limited, attempt, token, session_id, incarnation_id, executor_name,
         t.now, t.now, t.now,
         t.now + (timeout_seconds + grace_seconds) * interval '1 second', lease_seconds, grace_seconds
-    from job join dispatch using (job_id) cross join (select engine_time() as now) t
+    from dispatch cross join (select engine_time() as now) t
     returning job_id, attempt, token, session_id, grant_time
 ),
 moved as (
