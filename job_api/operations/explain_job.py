@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from job_api.operations import wait_reasons
@@ -10,13 +10,17 @@ from job_api.operations.caller import Caller
 from job_api.operations.visibility import visible_job
 from job_api.operations.wait_reasons import WaitReason
 from shared.catalog.catalog import Catalog
+from shared.catalog.definition import Limits
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.events import OutboxState
-from shared.domain.identity import JobId
+from shared.domain.identity import JobId, JobType
 from shared.domain.queues import more_urgent
-from shared.storage.explanations import AbleExecutors, Standing, WaitingRow
+from shared.storage.explanations import AbleExecutors, Standing, UsedLimits, WaitingRow
+from shared.storage.pauses import Pausable, Pause
 from shared.storage.transactions import Transaction, Transactions
 from shared.streams.lease_streams import LeaseStreams
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,9 @@ class _Wait:
     standing: Standing
     dispatch: WaitingRow
     executors: AbleExecutors
+    pauses: Mapping[Pausable, Pause]
+    limits: Limits
+    used: UsedLimits | None
     ahead: int
 
 
@@ -50,8 +57,25 @@ class ExplainJob:
                 return [wait_reasons.of_running(standing, standing.running)]
             if standing.dispatch is None:
                 return [wait_reasons.of_ended(standing)]
-            wait = await _wait(transaction, job_id, standing, standing.dispatch)
+            wait = await self._wait(transaction, job_id, standing, standing.dispatch)
         return [*await self._reasons(wait, inside=caller.sees_all)]
+
+    async def _wait(
+        self, transaction: Transaction, job_id: JobId, standing: Standing, dispatch: WaitingRow
+    ) -> _Wait:
+        explanations, limits = transaction.explanations, self._limits(standing.job_type)
+        used, ahead = None, 0
+        if limits != NO_LIMITS:
+            used = await explanations.limits(standing.job_type, standing.owner, per_second=limits.per_second)
+        if standing.due and dispatch.state is not OutboxState.DEAD:
+            ahead = await transaction.jobs_ahead.count(standing, dispatch, more_urgent(standing.stream))
+        pauses = await transaction.pauses.all()
+        executors = await explanations.executors(job_id)
+        return _Wait(standing, dispatch, executors, pauses, limits, used, ahead)
+
+    def _limits(self, job_type: JobType) -> Limits:
+        definition = self._catalog.definitions.get(job_type)
+        return NO_LIMITS if definition is None else definition.limits
 
     async def _reasons(self, wait: _Wait, *, inside: bool) -> Sequence[WaitReason]:
         reasons = [*_lasting(wait, inside=inside)]
@@ -62,17 +86,12 @@ class ExplainJob:
         else:
             demand, connected = depth.demand or 0, depth.demand is not None or not depth.usable
         reasons += wait_reasons.of_executors(wait.standing, wait.executors, connected=connected)
+        if wait.used is not None and wait.standing.due:
+            reasons += wait_reasons.of_limits(wait.limits, wait.used, inside=inside)
         alive = wait.standing.due and wait.dispatch.state is not OutboxState.DEAD
         if alive and (wait.ahead or not reasons):
             reasons.append(wait_reasons.of_others(wait.ahead, demand=demand))
         return reasons
-
-
-async def _wait(transaction: Transaction, job_id: JobId, standing: Standing, dispatch: WaitingRow) -> _Wait:
-    ahead = 0
-    if standing.due and dispatch.state is not OutboxState.DEAD:
-        ahead = await transaction.jobs_ahead.count(standing, dispatch, more_urgent(standing.stream))
-    return _Wait(standing, dispatch, await transaction.explanations.executors(job_id), ahead)
 
 
 def _lasting(wait: _Wait, *, inside: bool) -> Iterator[WaitReason]:
@@ -80,3 +99,4 @@ def _lasting(wait: _Wait, *, inside: bool) -> Iterator[WaitReason]:
     if wait.dispatch.state is OutboxState.DEAD:
         yield wait_reasons.of_dead(wait.dispatch, inside=inside)
     yield from wait_reasons.of_time(wait.standing)
+    yield from wait_reasons.of_pauses(wait.standing, wait.pauses)

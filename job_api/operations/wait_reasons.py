@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from shared.catalog.definition import Limits
 from shared.domain.identity import JobId
 from shared.domain.jobs import WaitCause
-from shared.storage.explanations import AbleExecutors, Running, Standing, WaitingRow
+from shared.storage.explanations import AbleExecutors, Running, Standing, UsedLimits, WaitingRow
 from shared.storage.jobs_ahead import AHEAD_MAX
+from shared.storage.pauses import Pausable, Pause, PauseKind
 from shared.storage.queue_figures import SEEN_WITHIN
 
 
@@ -22,6 +24,7 @@ class WaitReason:
         until_time: When it passes by itself; None if nobody knows.
         holding_job_ids: Of a limit: jobs that use it up and that the caller may see.
         count: How many jobs go first, or how many a limit lets through.
+        pause: Of what is paused: by whom, and since when.
     """
 
     cause: WaitCause
@@ -29,6 +32,7 @@ class WaitReason:
     until_time: datetime | None = None
     holding_job_ids: Sequence[JobId] = ()
     count: int = 0
+    pause: Pause | None = None
 
 
 def of_running(standing: Standing, running: Running) -> WaitReason:
@@ -72,6 +76,50 @@ def of_time(standing: Standing) -> Iterator[WaitReason]:
         cause = WaitCause.BACKOFF
         sentence = f"It backs off until {due}, after attempt {standing.attempt}{error}."
     yield WaitReason(cause=cause, sentence=sentence, until_time=standing.next_attempt_time)
+
+
+def of_pauses(standing: Standing, pauses: Mapping[Pausable, Pause]) -> Iterator[WaitReason]:
+    """Yield that the job's queue, or its type, is paused, if so."""
+    queue = pauses.get(Pausable(PauseKind.QUEUE, standing.queue))
+    if queue is not None:
+        said = _paused(f"queue {standing.queue}", queue)
+        yield WaitReason(cause=WaitCause.QUEUE_PAUSED, sentence=said, pause=queue)
+    job_type = pauses.get(Pausable(PauseKind.JOB_TYPE, standing.job_type))
+    if job_type is not None:
+        said = _paused(f"job type {standing.job_type}", job_type)
+        yield WaitReason(cause=WaitCause.JOB_TYPE_PAUSED, sentence=said, pause=job_type)
+
+
+def _paused(what: str, pause: Pause) -> str:
+    note = f": {pause.note}" if pause.note else ""
+    return f"Its {what} was paused by {pause.subject} at {_moment(pause.pause_time)}{note}."
+
+
+def of_limits(limits: Limits, used: UsedLimits, *, inside: bool) -> Iterator[WaitReason]:
+    """Yield each limit of the job's type that is used up.
+
+    Args:
+        inside: Whether the caller may know the jobs of other owners.
+    """
+    if limits.at_once is not None and used.in_all >= limits.at_once:
+        yield WaitReason(
+            cause=WaitCause.LIMIT,
+            sentence=f"Its job type has a limit of {_leases(limits.at_once)} at once, and all are taken.",
+            holding_job_ids=used.holders if inside else used.own_holders,
+            count=limits.at_once,
+        )
+    if limits.at_once_per_owner is not None and used.of_owner >= limits.at_once_per_owner:
+        granted = _leases(limits.at_once_per_owner)
+        yield WaitReason(
+            cause=WaitCause.LIMIT,
+            sentence=f"Each owner may have {granted} of its job type at once, and its owner has them.",
+            holding_job_ids=used.own_holders,
+            count=limits.at_once_per_owner,
+        )
+    if limits.per_second is not None and used.rate_until_time is not None:
+        until, rate = used.rate_until_time, f"{limits.per_second:g} leases a second"
+        sentence = f"Its job type has a limit of {rate}, which is used up until {_moment(until)}."
+        yield WaitReason(cause=WaitCause.RATE, sentence=sentence, until_time=until)
 
 
 def of_executors(standing: Standing, able: AbleExecutors, *, connected: bool) -> Iterator[WaitReason]:
@@ -128,6 +176,10 @@ def _no_executor(standing: Standing, able: AbleExecutors) -> str:
         )
     others = f"; {_executors(able.of_other_versions)} can in others" if able.of_other_versions else ""
     return f"No connected executor can do {versions}{others}."
+
+
+def _leases(count: int) -> str:
+    return "1 lease" if count == 1 else f"{count:,} leases"
 
 
 def _executors(count: int) -> str:

@@ -12,6 +12,17 @@ def reason_message(reason: WaitReason) -> operation_pb2.WaitReason:
         cause=operation_pb2.WaitCause.Value(f"WAIT_CAUSE_{reason.cause.name}"),
         sentence=reason.sentence,
         until_time=timestamp(reason.until_time),
+        pause=_pause(reason),
         holding_job_ids=[str(each) for each in reason.holding_job_ids],
         count=reason.count,
+    )
+
+
+def _pause(reason: WaitReason) -> operation_pb2.Pause | None:
+    if reason.pause is None:
+        return None
+    return operation_pb2.Pause(
+        subject=reason.pause.subject,
+        pause_time=timestamp(reason.pause.pause_time),
+        note=reason.pause.note,
     )

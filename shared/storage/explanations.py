@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,8 @@ from shared.domain.identity import JobId, JobType, Owner, QueueName, StreamName
 from shared.domain.jobs import JobState
 from shared.storage.database import Connection
 from shared.storage.queue_figures import SEEN_WITHIN
+
+HOLDERS_MAX = 100
 
 _STANDING = sa.text("""
 select j.*, l.executor_name, l.grant_time, o.outbox_id, o.state as dispatch_state, o.available_time,
@@ -37,6 +40,26 @@ with able as (
 select count(*) filter (where fits and not refuses) as willing, count(*) filter (where fits and refuses)
     as refusing, count(*) filter (where not fits) as of_other_versions
 from able
+""")
+
+# A rate that is used up lets the next lease through once less than a second's worth, or one lease, is spent.
+_LIMITS = sa.text(f"""
+with held as materialized (
+    select job_id, owner from leases where limited and job_type = :job_type
+),
+rate as (
+    select rate_spent_time
+        - (greatest(1, r.per_second) - 1) / r.per_second * interval '1 second' as until_time
+    from lease_limits l cross join (select cast(:per_second as double precision) as per_second) r
+    where l.job_type = :job_type
+)
+select count(*) as in_all, count(*) filter (where owner = :owner) as of_owner,
+    (select array_agg(job_id) from (
+        select job_id from held order by job_id limit {HOLDERS_MAX}) h) as holders,
+    (select array_agg(job_id) from (
+        select job_id from held where owner = :owner order by job_id limit {HOLDERS_MAX}) h) as own_holders,
+    (select until_time from rate where until_time > engine_time()) as rate_until_time
+from held
 """)
 
 
@@ -113,6 +136,25 @@ class AbleExecutors:
     of_other_versions: int
 
 
+@dataclass(frozen=True, slots=True)
+class UsedLimits:
+    """What is used up of a job type's limits.
+
+    Attributes:
+        in_all: Leases of the type.
+        of_owner: Of these, the leases of one owner.
+        holders: Jobs that hold leases of the type; at most `HOLDERS_MAX`.
+        own_holders: The same of the owner.
+        rate_until_time: Until when its rate lets nothing through; None if it does.
+    """
+
+    in_all: int
+    of_owner: int
+    holders: Sequence[JobId]
+    own_holders: Sequence[JobId]
+    rate_until_time: datetime | None
+
+
 class Explanations:
     """Reads what keeps a job from running; each method sees a moment of its own."""
 
@@ -145,6 +187,14 @@ class Explanations:
         parameters = {"job_id": job_id, "seen_within": SEEN_WITHIN}
         row = (await self._connection.execute(_EXECUTORS, parameters)).one()
         return AbleExecutors(row.willing, row.refusing, row.of_other_versions)
+
+    async def limits(self, job_type: JobType, owner: Owner, *, per_second: float | None) -> UsedLimits:
+        """Return what is used up by a job type with limits, as far as an owner's jobs are concerned."""
+        parameters = {"job_type": job_type, "owner": owner, "per_second": per_second}
+        row = (await self._connection.execute(_LIMITS, parameters)).one()
+        return UsedLimits(
+            row.in_all, row.of_owner, row.holders or (), row.own_holders or (), row.rate_until_time
+        )
 
 
 def _dispatch(row: Any) -> WaitingRow | None:

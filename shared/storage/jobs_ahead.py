@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from shared.domain.events import OutboxState
 from shared.domain.identity import StreamName
 from shared.storage.database import Connection
+from shared.storage.dispatch_statements import DELIVERED, PENDING
 from shared.storage.explanations import Standing, WaitingRow
 
 AHEAD_MAX = 10_000
@@ -17,19 +18,16 @@ AHEAD_MAX = 10_000
 PLACES_MAX = 2_000
 """Owners' places, one for each priority of theirs, among which those are counted."""
 
-_PENDING = "o.event_type = 'job.dispatch' and o.state = 'pending'"
-_DELIVERED = "o.event_type = 'job.dispatch' and o.state = 'delivered'"
-
 # The rows of more urgent streams are counted from their start.
 _MORE_URGENT = f"""
 urgent as (
     select count(*) as rows from (
         select from unnest(cast(:urgent as text[])) s(stream) cross join lateral (
             select from (
-                select o.available_time from outbox o where {_PENDING} and o.stream = s.stream
+                select o.available_time from outbox o where {PENDING} and o.stream = s.stream
                 limit {AHEAD_MAX}) p where p.available_time <= engine_time()
             union all
-            select from outbox o where {_DELIVERED} and o.stream = s.stream
+            select from outbox o where {DELIVERED} and o.stream = s.stream
         ) r limit {AHEAD_MAX}) r
 )"""
 
@@ -37,7 +35,7 @@ _BEFORE_DELIVERED = sa.text(f"""
 with {_MORE_URGENT},
 handed_out as (
     select count(*) as rows from (
-        select from outbox o where {_DELIVERED} and o.stream = :stream
+        select from outbox o where {DELIVERED} and o.stream = :stream
             and (o.delivered_time, o.outbox_id) < (cast(:delivered_time as timestamptz), :outbox_id)
         limit {AHEAD_MAX}) r
 )
@@ -45,26 +43,27 @@ select least(urgent.rows + handed_out.rows, {AHEAD_MAX}) from urgent, handed_out
 """)
 
 # Owners take turns, so of each other one at most as many go first as its own owner has before it, and one
-# more. Steps from one owner's priority to the next, so that what is not due yet is passed over.
+# more. Steps from one owner's priority to the next, so that what is not due yet is passed over. The row may
+# have been handed out itself since it was read.
 _BEFORE_PENDING = sa.text(f"""
 with recursive present as materialized (select engine_time() as now), {_MORE_URGENT},
 place as (
-    (select o.owner, o.priority, 1 as number from outbox o where {_PENDING} and o.stream = :stream
+    (select o.owner, o.priority, 1 as number from outbox o where {PENDING} and o.stream = :stream
     order by o.owner, o.priority limit 1)
     union all
     select n.owner, n.priority, p.number + 1 from place p cross join lateral (
         select o.owner, o.priority from outbox o
-        where {_PENDING} and o.stream = :stream and (o.owner, o.priority) > (p.owner, p.priority)
+        where {PENDING} and o.stream = :stream and (o.owner, o.priority) > (p.owner, p.priority)
         order by o.owner, o.priority limit 1) n
     where p.number < {PLACES_MAX}
 ),
 level as (
-    (select o.priority from outbox o where {_PENDING} and o.stream = :stream and o.owner = :owner
+    (select o.priority from outbox o where {PENDING} and o.stream = :stream and o.owner = :owner
     order by o.priority limit 1)
     union all
     select n.priority from level l cross join lateral (
         select o.priority from outbox o
-        where {_PENDING} and o.stream = :stream and o.owner = :owner and o.priority > l.priority
+        where {PENDING} and o.stream = :stream and o.owner = :owner and o.priority > l.priority
         order by o.priority limit 1) n
     where n.priority <= :priority
 ),
@@ -72,7 +71,7 @@ own as materialized (
     select count(*) as rows from (
         select from level l cross join lateral (
             select from outbox o
-            where {_PENDING} and o.stream = :stream and o.owner = :owner and o.priority = l.priority
+            where {PENDING} and o.stream = :stream and o.owner = :owner and o.priority = l.priority
                 and o.available_time <= (select now from present)
                 and (o.priority, o.available_time, o.outbox_id)
                     < (:priority, cast(:available_time as timestamptz), :outbox_id)
@@ -84,7 +83,7 @@ others as (
         select r.owner, count(*) as rows from (
             select p.owner from place p cross join lateral (
                 select from outbox o
-                where {_PENDING} and o.stream = :stream and o.owner = p.owner and o.priority = p.priority
+                where {PENDING} and o.stream = :stream and o.owner = p.owner and o.priority = p.priority
                     and o.available_time <= (select now from present)
                 limit (select own.rows + 1 from own)) r
             where p.owner <> :owner limit {AHEAD_MAX}) r
@@ -92,7 +91,8 @@ others as (
 ),
 handed_out as (
     select count(*) as rows from (
-        select from outbox o where {_DELIVERED} and o.stream = :stream limit {AHEAD_MAX}) r
+        select from outbox o where {DELIVERED} and o.stream = :stream and o.outbox_id <> :outbox_id
+        limit {AHEAD_MAX}) r
 )
 select least(urgent.rows + own.rows + others.rows + handed_out.rows, {AHEAD_MAX})::bigint
 from urgent, own, others, handed_out

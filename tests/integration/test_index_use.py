@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
+from shared.runtime.ids import new_id
 from shared.storage import (
     claim_statement,
     dispatch_statements,
     dispatches,
     events,
     executors,
+    explanations,
+    jobs_ahead,
     outbox_messages,
     queue_figures,
 )
@@ -121,6 +125,7 @@ async def test_watchers_read_events_by_key(database_url: str) -> None:
             assert "Seq Scan on job_events" not in await plan(transaction, events._AFTER, parameters)
 
 
+AHEAD = {"stream": STREAM, "urgent": [STREAM] * 2, "outbox_id": 1_000}
 OPERATORS: dict[str, tuple[sa.TextClause, dict[str, Any], str]] = {
     "dead messages": (outbox_messages._DEAD, {"after": 0, "limit": 50}, "outbox_dead"),
     "other messages": (
@@ -136,6 +141,22 @@ OPERATORS: dict[str, tuple[sa.TextClause, dict[str, Any], str]] = {
     "what waits": (queue_figures._WAITING, {}, "Index Only Scan using outbox_dispatches_pending"),
     "what runs": (queue_figures._RUNNING, {}, "jobs_pkey"),
     "what finished lately": (queue_figures._FINISHED, {}, "outbox_events_by_"),
+    "where a job stands": (explanations._STANDING, {"job_id": new_id()}, "jobs_pkey"),
+    "what limits a job": (
+        explanations._LIMITS,
+        {"job_type": "synthetic", "owner": "owner-1", "per_second": None},
+        "leases_limited",
+    ),
+    "what goes before a job that waits": (
+        jobs_ahead._BEFORE_PENDING,
+        {**AHEAD, "owner": "owner-1", "priority": 50, "available_time": datetime.now(UTC)},
+        "outbox_dispatches_pending",
+    ),
+    "what goes before a job that is handed out": (
+        jobs_ahead._BEFORE_DELIVERED,
+        {**AHEAD, "delivered_time": datetime.now(UTC)},
+        "outbox_dispatches_delivered",
+    ),
     "executors by name": (
         executors._PAGE,
         {"executor_name": "a", "incarnation_id": FIRST_PLACE.incarnation_id, "limit": 50},
