@@ -37,6 +37,7 @@ _DETAILS = {
         error_details_pb2.BadRequest,
         error_details_pb2.RetryInfo,
         error_details_pb2.PreconditionFailure,
+        error_details_pb2.QuotaFailure,
     )
 }
 
