@@ -16,7 +16,7 @@ from shared.domain.identity import JobId, JobType, Owner
 from shared.domain.jobs import RETRYABLE_STATES, TRANSITIONS, JobChange
 from shared.storage import reruns, tables
 from shared.storage.database import Connection
-from shared.storage.jobs import JobFilter, Position, conditions
+from shared.storage.job_lists import JobFilter, Position, conditions
 
 _JOBS, _LEASES = tables.jobs, tables.leases
 _NEWEST_FIRST = (_JOBS.c.create_time.desc(), _JOBS.c.job_id.desc())

@@ -36,13 +36,12 @@ _INDEXES = {
     ),
     "jobs_unsuccessful": f"on jobs (create_time desc, job_id desc, owner) where {_UNSUCCESSFUL}",
     "jobs_by_labels": f"on jobs using gin (labels jsonb_path_ops) {_PENDING} where labels <> '{{}}'",
-    "jobs_by_target_text": (
-        f"on jobs using gin (target_id {{trigrams}}) {_PENDING} where target_id is not null"
-    ),
-    "jobs_by_error_text": (
-        f"on jobs using gin (error_code {{trigrams}}, error_message {{trigrams}}) {_PENDING}"
-        " where error_code is not null"
-    ),
+    **{
+        f"jobs_by_{column}_text": (
+            f"on jobs using gin ({column} {{trigrams}}) {_PENDING} where {column} is not null"
+        )
+        for column in ("target_id", "error_code", "error_message")
+    },
     "outbox_first_by_owner": f"on outbox (owner, create_time desc, aggregate_id desc) where {_FIRST}",
     "outbox_first_by_time": f"on outbox (create_time desc, aggregate_id desc) where {_FIRST}",
     "outbox_later": f"on outbox (owner) where {_LATER}",

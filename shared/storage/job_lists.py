@@ -1,0 +1,181 @@
+"""Lists of jobs: what a filter says, and the statement that reads a page of it by indexes alone.
+
+No index of `jobs` knows which ones are open (see `list_indexes`). So a page by state is put together: QUEUED
+jobs are those of their first dispatch rows, which have the order of the list; RUNNING ones are those with a
+lease or a later dispatch row, which are few; for the others there is an index. Where something narrower is
+asked for, or SUCCEEDED jobs, which most are, the state is looked at in each job.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from shared.domain.identity import BatchId, JobId, JobType, Owner, QueueName
+from shared.domain.jobs import RETRYABLE_STATES, JobState
+from shared.storage import tables
+
+_JOBS, _LEASES, _OUTBOX = tables.jobs, tables.leases, tables.outbox
+_NEWEST_FIRST = (_JOBS.c.create_time.desc(), _JOBS.c.job_id.desc())
+
+# What the conditions of the indexes say, in the same words.
+_LABELLED = _JOBS.c.labels != sa.text("'{}'")
+_UNSUCCESSFUL = sa.or_(
+    _JOBS.c.error_code.is_not(None), _JOBS.c.cancel_request_time.is_not(None), _JOBS.c.skipping
+)
+_DISPATCH = _OUTBOX.c.event_type == sa.text("'job.dispatch'")
+
+_SPECIAL, _ESCAPED = re.compile(r"[\\%_]"), r"\\\g<0>"
+
+Condition = sa.ColumnElement[bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs; what is None or empty does not restrict.
+
+    Attributes:
+        text: Held by the target's id, the error's code or its message, in whatever case.
+    """
+
+    owner: Owner | None = None
+    states: frozenset[JobState] = frozenset()
+    job_type: JobType | None = None
+    queue: QueueName | None = None
+    created_from: datetime | None = None
+    created_to: datetime | None = None
+    target_type: str | None = None
+    target_id: str | None = None
+    labels: Mapping[str, str] | None = None
+    text: str | None = None
+    batch_id: BatchId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the list, newest first; the next page begins behind it."""
+
+    create_time: datetime
+    job_id: JobId
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some of the jobs that fit, with the columns that order them."""
+
+    create_time: sa.ColumnElement[datetime]
+    job_id: sa.ColumnElement[Any]
+    conditions: Sequence[Condition]
+
+
+READ = sa.select(
+    _JOBS,
+    _LEASES.c.progress.label("live_progress"),
+    _LEASES.c.progress_message.label("live_message"),
+).select_from(_JOBS.outerjoin(_LEASES, _JOBS.c.job_id == _LEASES.c.job_id))
+"""Jobs with what their executors last told of them."""
+
+
+def page_statement(
+    job_filter: JobFilter, *, after: Position | None, limit: int
+) -> sa.Select[tuple[Any, ...]]:
+    """Make the statement that reads up to `limit` jobs, newest first, from behind `after` on."""
+    parts = [_newest(each, after, limit).subquery() for each in _parts(job_filter)]
+    found = sa.union_all(*(sa.select(each) for each in parts)).subquery()
+    newest = (
+        sa.select(found.c.job_id).order_by(found.c.create_time.desc(), found.c.job_id.desc()).limit(limit)
+    )
+    picked = newest.subquery()
+    return READ.where(_JOBS.c.job_id == picked.c.job_id).order_by(*_NEWEST_FIRST)
+
+
+def conditions(job_filter: JobFilter) -> list[Condition]:
+    """Say in SQL which rows of jobs a filter lets through."""
+    equal = {
+        _JOBS.c.owner: job_filter.owner,
+        _JOBS.c.job_type: job_filter.job_type,
+        _JOBS.c.queue: job_filter.queue,
+        _JOBS.c.target_type: job_filter.target_type,
+        _JOBS.c.target_id: job_filter.target_id,
+        _JOBS.c.batch_id: job_filter.batch_id,
+    }
+    found: list[Condition] = [column == value for column, value in equal.items() if value is not None]
+    found += _of_states(job_filter.states)
+    if job_filter.created_from is not None:
+        found.append(_JOBS.c.create_time >= job_filter.created_from)
+    if job_filter.created_to is not None:
+        found.append(_JOBS.c.create_time < job_filter.created_to)
+    if job_filter.labels:
+        found += [_JOBS.c.labels.contains(dict(job_filter.labels)), _LABELLED]
+    if job_filter.text:
+        found.append(_has_text(job_filter.text))
+    return found
+
+
+def _of_states(states: frozenset[JobState]) -> Iterator[Condition]:
+    if states:
+        yield _JOBS.c.state.in_(sorted(states))
+    if states and states <= RETRYABLE_STATES:
+        yield _UNSUCCESSFUL  # which follows, but lets the planner see an index
+
+
+def _has_text(text: str) -> Condition:
+    pattern = f"%{re.sub(_SPECIAL, _ESCAPED, text)}%"
+    searched = (_JOBS.c.target_id, _JOBS.c.error_code, _JOBS.c.error_message)
+    return sa.or_(*(each.ilike(pattern) for each in searched))
+
+
+def _parts(job_filter: JobFilter) -> Iterator[_Part]:
+    """Take a page apart by states: a job is in at most one part, for each looks at its present state."""
+    states = job_filter.states
+    narrow = job_filter.target_id or job_filter.labels or job_filter.text or job_filter.batch_id
+    if not states or JobState.SUCCEEDED in states or narrow:
+        yield _all(job_filter)
+        return
+    if JobState.QUEUED in states:
+        yield _queued(replace(job_filter, states=frozenset({JobState.QUEUED})))
+    if JobState.RUNNING in states:
+        yield _running(replace(job_filter, states=frozenset({JobState.RUNNING})))
+    if ended := states & RETRYABLE_STATES:
+        yield _all(replace(job_filter, states=ended))
+
+
+def _all(job_filter: JobFilter) -> _Part:
+    return _Part(_JOBS.c.create_time, _JOBS.c.job_id, conditions(job_filter))
+
+
+def _running(job_filter: JobFilter) -> _Part:
+    """Jobs with a lease, or a dispatch row of a later attempt."""
+    later = sa.select(_OUTBOX.c.aggregate_id).where(_DISPATCH, _OUTBOX.c.attempt > sa.text("1"))
+    if job_filter.owner is not None:
+        later = later.where(_OUTBOX.c.owner == job_filter.owner)
+    either = sa.union_all(sa.select(_LEASES.c.job_id), later)
+    return _Part(_JOBS.c.create_time, _JOBS.c.job_id, [*conditions(job_filter), _JOBS.c.job_id.in_(either)])
+
+
+def _queued(job_filter: JobFilter) -> _Part:
+    """Jobs with a dispatch row of the first attempt; it has their owner and time, and so the list's order."""
+    rest = replace(job_filter, owner=None, created_from=None, created_to=None)
+    found = [_DISPATCH, _OUTBOX.c.attempt == sa.text("1"), _OUTBOX.c.aggregate_id == _JOBS.c.job_id]
+    if job_filter.owner is not None:
+        found.append(_OUTBOX.c.owner == job_filter.owner)
+    if job_filter.created_from is not None:
+        found.append(_OUTBOX.c.create_time >= job_filter.created_from)
+    if job_filter.created_to is not None:
+        found.append(_OUTBOX.c.create_time < job_filter.created_to)
+    return _Part(_OUTBOX.c.create_time, _OUTBOX.c.aggregate_id, [*found, *conditions(rest)])
+
+
+def _newest(part: _Part, after: Position | None, limit: int) -> sa.Select[Any]:
+    statement = sa.select(part.create_time, part.job_id.label("job_id")).where(*part.conditions)
+    if after is not None:
+        place = sa.tuple_(part.create_time, part.job_id)
+        statement = statement.where(
+            place < sa.tuple_(sa.literal(after.create_time), sa.literal(after.job_id))
+        )
+    return statement.order_by(part.create_time.desc(), part.job_id.desc()).limit(limit)
