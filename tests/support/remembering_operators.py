@@ -34,6 +34,11 @@ class RememberingOperators(job_control_pb2_grpc.JobControlServicer):
         self.dead -= count
         return pb.ResendOutboxMessagesResponse(count=count)
 
+    def ExplainJob(self, request: Any, context: Any) -> pb.ExplainJobResponse:
+        self._refuse(context)
+        self.asked.append(request)
+        return pb.ExplainJobResponse(reasons=some_reasons())
+
     def ListExecutors(self, request: Any, context: Any) -> pb.ListExecutorsResponse:
         self._refuse(context)
         return pb.ListExecutorsResponse(executors=[an_executor()])
@@ -60,6 +65,24 @@ def a_dead_message() -> operation_pb2.OutboxMessage:
         last_error_message="WRONGTYPE a key holds something else",
         available_time=THEN,
     )
+
+
+def some_reasons() -> list[operation_pb2.WaitReason]:
+    pause = operation_pb2.Pause(subject="root", pause_time=THEN, note="the disk is full")
+    return [
+        operation_pb2.WaitReason(
+            cause=operation_pb2.WAIT_CAUSE_QUEUE_PAUSED, sentence="Its queue drill was paused.", pause=pause
+        ),
+        operation_pb2.WaitReason(
+            cause=operation_pb2.WAIT_CAUSE_LIMIT,
+            sentence="Its job type has a limit.",
+            holding_job_ids=[JOB],
+            count=1,
+        ),
+        operation_pb2.WaitReason(
+            cause=operation_pb2.WAIT_CAUSE_BACKOFF, sentence="It backs off.", until_time=THEN
+        ),
+    ]
 
 
 def an_executor() -> operation_pb2.Executor:

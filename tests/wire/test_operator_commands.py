@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
-from job_api.client import AsyncClient, Client, OutboxState
+from job_api.client import AsyncClient, Client, JobId, OutboxState, WaitCause
 from shared.domain.errors import PermissionDenied
 from tests.support.remembering_control import Service, remembering_control
 from tests.support.remembering_operators import INCARNATION
@@ -134,9 +135,59 @@ def test_executors_are_a_table_for_people_and_json_for_scripts(service: Service)
     }
 
 
+def test_why_a_job_is_not_running_is_a_line_for_each_reason(service: Service) -> None:
+    result = service.run("explain", JOB)
+
+    assert result.stdout.splitlines() == [
+        "queue_paused     Its queue drill was paused.",
+        "limit            Its job type has a limit.",
+        f"                 held by {JOB}",
+        "backoff          It backs off.",
+    ]
+    assert [each.job_id for each in service.servicer.asked] == [JOB]
+    assert service.run("explain", "nonsense").exit_code == 2
+
+
+def test_reasons_are_one_json_document_for_scripts(service: Service) -> None:
+    queue, limit, backoff = json.loads(service.run("explain", JOB, "--json").stdout)
+
+    assert queue == {
+        "cause": "queue_paused",
+        "sentence": "Its queue drill was paused.",
+        "untilTime": None,
+        "pause": {
+            "subject": "root",
+            "pauseTime": "2030-03-17T17:46:40Z",
+            "note": "the disk is full",
+        },
+        "holdingJobIds": [],
+        "count": 0,
+    }
+    assert (limit["cause"], limit["holdingJobIds"], limit["count"]) == ("limit", [JOB], 1)
+    assert backoff["untilTime"] == "2030-03-17T17:46:40Z"
+
+
+async def test_both_clients_tell_why_a_job_is_not_running(service: Service) -> None:
+    with Client(service.address) as blocking:
+        reasons = blocking.explain(JobId(UUID(JOB)))
+    async with AsyncClient(service.address) as client:
+        assert await client.explain(JobId(UUID(JOB))) == reasons
+    assert [each.cause for each in reasons] == [
+        WaitCause.QUEUE_PAUSED,
+        WaitCause.LIMIT,
+        WaitCause.BACKOFF,
+    ]
+
+
 def test_operators_are_told_what_they_may_not_do(service: Service) -> None:
     service.servicer.refusal = PermissionDenied("jobs.admin")
-    for arguments in (("queues",), ("executors",), ("outbox", "list"), ("outbox", "resend", "7")):
+    for arguments in (
+        ("explain", JOB),
+        ("queues",),
+        ("executors",),
+        ("outbox", "list"),
+        ("outbox", "resend", "7"),
+    ):
         result = service.run(*arguments)
         assert result.exit_code == 6
         assert result.stderr == "baton: the scope jobs.admin is needed (PERMISSION_DENIED)\n"
