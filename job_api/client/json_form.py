@@ -1,7 +1,7 @@
 """How views look as JSON: the contract's lowerCamelCase names, the engine's words, RFC 3339 times.
 
 It is close to protobuf's JSON, and kinder to scripts: states without the enum's name before them, numbers
-as numbers whatever their size, JSON content as JSON, and every field always there, null where it is unset.
+as numbers whatever their size, amounts of money as text, JSON content as JSON, and every field always there, null where it is unset.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -39,6 +40,8 @@ def _scalar(value: Any) -> Any:
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case timedelta():
             return f"{value.total_seconds():g}s"
+        case Decimal():
+            return f"{value:f}"
         case UUID():
             return str(value)
         case _:

@@ -21,17 +21,19 @@ from shared.domain.errors import BatonError
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2_grpc, job_pb2
 from shared.rpc.status import rich_status
+from tests.support.remembering_batches import RememberingBatches
 from tests.support.remembering_operators import RememberingOperators
 from tests.support.scripted_control import JOB, a_job
 
 OTHER = "0197f3f0-0000-7000-8000-000000000002"
 
 
-class RememberingServicer(RememberingOperators):
+class RememberingServicer(RememberingBatches, RememberingOperators):
     """One job, told as it is set here; `refusal` is what every call is answered with, if it is set."""
 
     def __init__(self) -> None:
-        super().__init__()
+        RememberingBatches.__init__(self)
+        RememberingOperators.__init__(self)
         self.job = a_job()
         self.refusal: BatonError | None = None
         self.updates: list[pb.WatchJobResponse] = []
