@@ -1,7 +1,8 @@
 """How views look as JSON: the contract's lowerCamelCase names, the engine's words, RFC 3339 times.
 
 It is close to protobuf's JSON, and kinder to scripts: states without the enum's name before them, numbers
-as numbers whatever their size, amounts of money as text, JSON content as JSON, and every field always there, null where it is unset.
+as numbers whatever their size, amounts of money as text, JSON content as JSON, and every field always there,
+null where it is unset.
 """
 
 from __future__ import annotations
