@@ -3,38 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import islice
 from uuid import UUID
 
+import structlog
+
+from job_api.operations.batch_request import (
+    VIOLATIONS_MAX,
+    CheckedBatch,
+    CreateBatchCommand,
+    at_item,
+    check_batch,
+)
 from job_api.operations.caller import Caller
-from job_api.operations.job_request import JobRequests, Overrides
+from job_api.operations.job_creation import Item, missing_uploads, new_job
+from job_api.operations.job_request import JobRequests
+from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas
+from shared.domain.audit import AuditAction
 from shared.domain.batches import Batch
-from shared.domain.identity import Owner
-from shared.domain.jobs import Target
-from shared.storage.transactions import Transactions
+from shared.domain.errors import BatonError, FieldViolation, IdempotencyKeyReused, InvalidInput
+from shared.domain.identity import BatchId, JobId, Owner
+from shared.storage.audit import AuditEntry
+from shared.storage.batch_changes import NewBatch
+from shared.storage.idempotency import IdempotencyKey, KeyClaim
+from shared.storage.transactions import Transaction, Transactions
 
+__all__ = ["BatchCreation", "CreateBatch", "CreateBatchCommand"]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateBatchCommand:
-    """One batch as it was asked for; single fields are in their ranges.
+log = structlog.get_logger(__name__)
 
-    Attributes:
-        inputs: JSON texts as they were sent, one an item; at least one.
-        owner: None where it is the caller.
-        traceparent: The call's trace context; empty if it came without one.
-    """
+_BYTES_ON_THE_LOOP_MAX = 64 * 1024
+_ITEMS_ON_THE_LOOP_MAX = 100
+"""More is checked in a thread, so that other calls go on meanwhile."""
 
-    job_type: str
-    inputs: Sequence[bytes]
-    key: str | None = None
-    title: str = ""
-    target: Target | None = None
-    overrides: Overrides = field(default_factory=Overrides)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    owner: Owner | None = None
-    traceparent: str = ""
+JOBS_PER_STATEMENT_MAX = 1_000
+"""Some 100 ms, far from the longest time that a statement may take; all are in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +52,16 @@ class BatchCreation:
 
 
 class CreateBatch:
-    """Makes batch, jobs, inputs, key, events and dispatches durable together, or none of them."""
+    """Makes batch, jobs, inputs, key, events and dispatches durable together, or none of them.
+
+    A key decides races as it does for jobs, with which batches share their keys: one call binds it.
+    """
 
     def __init__(
         self,
         transactions: Transactions,
         requests: JobRequests,
+        quotas: OwnerQuotas = NO_QUOTAS,
         *,
         new_id: Callable[[], UUID],
         keys_kept_for: timedelta,
@@ -59,6 +69,7 @@ class CreateBatch:
     ) -> None:
         self._transactions = transactions
         self._requests = requests
+        self._quotas = quotas
         self._new_id = new_id
         self._keys_kept_for = keys_kept_for
         self._wake_dispatcher = wake_dispatcher
@@ -72,7 +83,76 @@ class CreateBatch:
             UnknownJobType: No definition has that name.
             PayloadTooLarge: An input is over its limit; `inputs[17]` names it.
             IdempotencyKeyReused: The key stands for something else.
+            TooManyJobs: The owner may not have so many active jobs.
+            QuotaExceeded: The owner's day or month has no room for so many.
             PermissionDenied: It is for another owner, and the caller may not act for others.
             PlatformUnavailable: The batch may or may not exist; calling again with the same key tells.
         """
-        raise NotImplementedError
+        checked = await self._checked(command, caller.acting_for(command.owner))
+        batch_id = BatchId(self._new_id())
+        async with self._transactions.begin() as transaction:
+            bound = await self._bound(transaction, checked, batch_id)
+            if bound == batch_id:
+                await self._create(transaction, checked, batch_id, caller.subject)
+            batch = (await transaction.batches.get_many([bound]))[bound]
+        if bound == batch_id:
+            self._wake_dispatcher.set()
+            log.info(
+                "batch.created",
+                batch_id=str(batch_id),
+                job_type=batch.job_type,
+                owner=batch.owner,
+                size=batch.size,
+            )
+        return BatchCreation(batch, replayed=bound != batch_id)
+
+    async def _checked(self, command: CreateBatchCommand, owner: Owner) -> CheckedBatch:
+        few = len(command.inputs) <= _ITEMS_ON_THE_LOOP_MAX
+        if few and sum(map(len, command.inputs)) <= _BYTES_ON_THE_LOOP_MAX:
+            return check_batch(self._requests, command, owner)
+        return await asyncio.to_thread(check_batch, self._requests, command, owner)
+
+    async def _bound(self, transaction: Transaction, checked: CheckedBatch, batch_id: BatchId) -> BatchId:
+        """Return the batch that the call stands for: the one to be made, unless its key is bound already."""
+        if checked.command.key is None:
+            return batch_id
+        key = IdempotencyKey(checked.owner, checked.job_type, checked.command.key)
+        claim = KeyClaim(key, checked.fingerprint, None, batch_id)
+        binding = (await transaction.idempotency.claim([claim], kept_for=self._keys_kept_for))[key]
+        if binding.batch_id is None or binding.fingerprint != checked.fingerprint:
+            raise IdempotencyKeyReused(binding.job_id, binding.batch_id)
+        return binding.batch_id
+
+    async def _create(
+        self, transaction: Transaction, checked: CheckedBatch, batch_id: BatchId, subject: Owner
+    ) -> None:
+        items = [Item(JobId(self._new_id()), subject, each) for each in checked.items]
+        missing = await missing_uploads(transaction, dict(enumerate(items)))
+        if missing:
+            raise InvalidInput(list(_violations(missing)))
+        await self._quotas.require(transaction, checked.owner, len(items))
+        for first in range(0, len(items), JOBS_PER_STATEMENT_MAX):
+            jobs = [
+                replace(new_job(each), batch_id=batch_id, batch_item=number)
+                for number, each in enumerate(items[first : first + JOBS_PER_STATEMENT_MAX], first + 1)
+            ]
+            await transaction.creation.create_jobs(jobs)
+        batch = NewBatch(
+            batch_id=batch_id,
+            owner=checked.owner,
+            created_by=subject,
+            job_type=checked.job_type,
+            title=checked.command.title,
+            target=checked.command.target,
+            labels=checked.command.labels,
+            job_ids=[each.job_id for each in items],
+        )
+        await transaction.batch_changes.create(batch)
+        await transaction.audit.add([AuditEntry(subject, checked.owner, AuditAction.BATCH_CREATE, batch_id)])
+
+
+def _violations(faults: Mapping[int, BatonError]) -> Iterator[FieldViolation]:
+    for index, fault in islice(faults.items(), VIOLATIONS_MAX):
+        if not isinstance(fault, InvalidInput):
+            raise fault
+        yield from (at_item(index, each) for each in fault.violations)

@@ -8,6 +8,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from shared.catalog.catalog import Catalog
+from shared.catalog.definition import Domain, JobDefinition
 from shared.domain.identity import JobType
 
 
@@ -24,7 +25,7 @@ class BatchEstimate:
     """What a batch is likely to take.
 
     Attributes:
-        cost: In the unit of the settings.
+        cost: In the unit of the settings, with their decimal places.
         work_time: Of the items one after the other.
     """
 
@@ -33,11 +34,17 @@ class BatchEstimate:
     work_time: timedelta
 
 
+MEDIA_ITEM = ItemEstimate(Decimal("0.02"), timedelta(seconds=3))
+"""Of a media type for which nothing is set."""
+UNKNOWN_ITEM = ItemEstimate(Decimal(0), timedelta(0))
+"""Of any other type for which nothing is set."""
+
+
 class EstimateBatch:
-    """Multiplies what settings say of an item; it asks nobody."""
+    """Multiplies what is known of an item; it asks nobody."""
 
     def __init__(self, catalog: Catalog, estimates: Mapping[JobType, ItemEstimate]) -> None:
-        """Begin with what is known of items, by job type; of others nothing is, and they count 0."""
+        """Begin with what settings say of items, by job type; others have what is said of their kind."""
         self._catalog = catalog
         self._estimates = estimates
 
@@ -47,4 +54,10 @@ class EstimateBatch:
         Raises:
             UnknownJobType: No definition has that name.
         """
-        raise NotImplementedError
+        definition = self._catalog.definition(job_type)
+        item = self._estimates.get(definition.job_type) or _usual(definition)
+        return BatchEstimate(size, item.cost * size, item.work_time * size)
+
+
+def _usual(definition: JobDefinition) -> ItemEstimate:
+    return MEDIA_ITEM if definition.domain is Domain.MEDIA else UNKNOWN_ITEM

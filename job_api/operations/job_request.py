@@ -33,6 +33,16 @@ class Overrides:
     prompt_version: str = ""
     output_schema_version: int = 0
 
+    def sent(self) -> dict[str, Any]:
+        """Return what was sent as a JSON value."""
+        return {
+            "priority": self.priority,
+            "credential_mode": self.credential_mode and str(self.credential_mode),
+            "credential_id": self.credential_id,
+            "prompt_version": self.prompt_version,
+            "output_schema_version": self.output_schema_version,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateJobCommand:
@@ -104,7 +114,6 @@ class JobRequests:
 
 def _fingerprint(command: CreateJobCommand, value: Any, owner: Owner) -> bytes:
     """Hash what was sent, before any default: key order and white space don't count, all else does."""
-    overrides = command.overrides
     body = {
         "owner": owner,
         "job_type": command.job_type,
@@ -112,13 +121,7 @@ def _fingerprint(command: CreateJobCommand, value: Any, owner: Owner) -> bytes:
         "target": command.target and [command.target.type, command.target.id],
         "run_time": command.run_time and command.run_time.isoformat(),
         "start_by_time": command.start_by_time and command.start_by_time.isoformat(),
-        "overrides": {
-            "priority": overrides.priority,
-            "credential_mode": overrides.credential_mode and str(overrides.credential_mode),
-            "credential_id": overrides.credential_id,
-            "prompt_version": overrides.prompt_version,
-            "output_schema_version": overrides.output_schema_version,
-        },
+        "overrides": command.overrides.sent(),
         "labels": dict(command.labels),
     }
     return hashlib.sha256(json_text.canonical(body)).digest()

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from shared.domain.batches import Batch, BatchEvent, BatchItem, BatchState
+import sqlalchemy as sa
+
+from shared.domain.batches import Batch, BatchCounters, BatchEvent, BatchItem, BatchState
 from shared.domain.identity import BatchId, JobType, Owner
-from shared.domain.jobs import JobState
+from shared.domain.jobs import JobState, Target
+from shared.storage import tables
 from shared.storage.database import Connection
+from shared.storage.job_lists import READ
+from shared.storage.jobs import job_of
+from shared.storage.rows import error_of
+
+_BATCHES, _ITEMS, _JOBS = tables.batches, tables.batch_items, tables.jobs
+
+_EVENTS_AFTER = sa.text("""
+select e.* from unnest(cast(:batch_ids as uuid[]), cast(:numbers as bigint[])) as w(batch_id, number)
+cross join lateral (
+    select * from batch_events e where e.batch_id = w.batch_id and e.number > w.number
+    order by e.number limit :limit) e
+order by e.batch_id, e.number
+""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +67,15 @@ class Batches:
 
     async def get_many(self, batch_ids: Sequence[BatchId]) -> Mapping[BatchId, Batch]:
         """Return those of the batches that exist."""
-        raise NotImplementedError
+        statement = sa.select(_BATCHES).where(_BATCHES.c.batch_id.in_(batch_ids))
+        return {row.batch_id: _batch(row) for row in await self._connection.execute(statement)}
 
     async def page(
         self, batch_filter: BatchFilter, *, after: BatchPosition | None, limit: int
     ) -> list[Batch]:
         """Return up to `limit` batches, newest first, from behind `after` on."""
-        raise NotImplementedError
+        rows = await self._connection.execute(page_statement(batch_filter, after=after, limit=limit))
+        return [_batch(row) for row in rows]
 
     async def items(
         self, batch_id: BatchId, *, states: frozenset[JobState], after: int, limit: int
@@ -66,8 +85,128 @@ class Batches:
         Args:
             states: Only items whose newest job is in one of these; empty means all.
         """
-        raise NotImplementedError
+        rows = await self._connection.execute(
+            items_statement(batch_id, states=states, after=after, limit=limit)
+        )
+        return [_item(row) for row in rows]
+
+    async def item_states(self, batch_id: BatchId, numbers: Collection[int]) -> Mapping[int, JobState]:
+        """Return the states of the newest jobs of those of the items that exist."""
+        statement = (
+            sa.select(_ITEMS.c.number, _JOBS.c.state)
+            .join(_JOBS, _JOBS.c.job_id == _ITEMS.c.job_id)
+            .where(_ITEMS.c.batch_id == batch_id, _ITEMS.c.number.in_(sorted(numbers)))
+        )
+        return {row.number: JobState(row.state) for row in await self._connection.execute(statement)}
+
+    async def selected(self, batch_id: BatchId) -> frozenset[int]:
+        """Return the numbers of the items that a caller has picked."""
+        statement = sa.select(_ITEMS.c.number).where(_ITEMS.c.batch_id == batch_id, _ITEMS.c.selected)
+        return frozenset(row.number for row in await self._connection.execute(statement))
 
     async def events_after(self, seen: Mapping[BatchId, int], *, limit: int) -> list[BatchEvent]:
         """Return for each batch the events after the number that was seen, in order; at most `limit` each."""
-        raise NotImplementedError
+        parameters = {"batch_ids": list(seen), "numbers": list(seen.values()), "limit": limit}
+        return [_event(row) for row in await self._connection.execute(_EVENTS_AFTER, parameters)]
+
+
+def page_statement(batch_filter: BatchFilter, *, after: BatchPosition | None, limit: int) -> sa.Select[Any]:
+    """Make the statement that reads a page."""
+    newest_first = (_BATCHES.c.create_time.desc(), _BATCHES.c.batch_id.desc())
+    conditions = _conditions(batch_filter, after)
+    return sa.select(_BATCHES).where(*conditions).order_by(*newest_first).limit(limit)
+
+
+def items_statement(
+    batch_id: BatchId, *, states: frozenset[JobState], after: int, limit: int
+) -> sa.Select[Any]:
+    """Make the statement that reads a page of items: each with all jobs under its number."""
+    under = _JOBS.alias("under")
+    jobs_of_item = (
+        sa.select(
+            sa.func.array_agg(sa.text("under.job_id order by under.create_time, under.job_id")).label("ids"),
+            sa.func.sum(under.c.attempt).label("attempts"),
+        )
+        .where(under.c.batch_id == _ITEMS.c.batch_id, under.c.batch_item == _ITEMS.c.number)
+        .lateral("jobs_of_item")
+    )
+    statement = (
+        READ.add_columns(_ITEMS.c.number, _ITEMS.c.selected, jobs_of_item.c.ids, jobs_of_item.c.attempts)
+        .join(_ITEMS, _ITEMS.c.job_id == _JOBS.c.job_id)
+        .join(jobs_of_item, sa.true())
+        .where(_ITEMS.c.batch_id == batch_id, _ITEMS.c.number > after)
+        .order_by(_ITEMS.c.number)
+        .limit(limit)
+    )
+    return statement.where(_JOBS.c.state.in_(sorted(states))) if states else statement
+
+
+def _conditions(batch_filter: BatchFilter, after: BatchPosition | None) -> Iterator[sa.ColumnElement[bool]]:
+    equal = {
+        _BATCHES.c.owner: batch_filter.owner,
+        _BATCHES.c.job_type: batch_filter.job_type,
+        _BATCHES.c.target_type: batch_filter.target_type,
+        _BATCHES.c.target_id: batch_filter.target_id,
+    }
+    yield from (column == value for column, value in equal.items() if value is not None)
+    if batch_filter.states:
+        yield _BATCHES.c.state.in_(sorted(batch_filter.states))
+    if batch_filter.created_from is not None:
+        yield _BATCHES.c.create_time >= batch_filter.created_from
+    if batch_filter.created_to is not None:
+        yield _BATCHES.c.create_time < batch_filter.created_to
+    if batch_filter.text:
+        yield _BATCHES.c.title.icontains(batch_filter.text, autoescape=True)
+    if after is not None:
+        place = sa.tuple_(_BATCHES.c.create_time, _BATCHES.c.batch_id)
+        yield place < sa.tuple_(
+            sa.literal(after.create_time, _BATCHES.c.create_time.type),
+            sa.literal(after.batch_id, _BATCHES.c.batch_id.type),
+        )
+
+
+def _batch(row: Any) -> Batch:
+    return Batch(
+        batch_id=row.batch_id,
+        owner=row.owner,
+        job_type=row.job_type,
+        title=row.title,
+        target=None if row.target_type is None else Target(row.target_type, row.target_id),
+        labels=row.labels,
+        state=BatchState(row.state),
+        size=row.size,
+        counters=_counters(row),
+        create_time=row.create_time,
+        start_time=row.start_time,
+        settle_time=row.settle_time,
+        cancel_request_time=row.cancel_request_time,
+        last_event_number=row.event_count,
+    )
+
+
+def _counters(row: Any) -> BatchCounters:
+    return BatchCounters(row.waiting, row.running, row.succeeded, row.failed, row.skipped)
+
+
+def _item(row: Any) -> BatchItem:
+    job = job_of(row)
+    return BatchItem(
+        number=row.number,
+        job=job,
+        earlier_job_ids=tuple(each for each in row.ids if each != job.job_id),
+        attempt_count=row.attempts,
+        selected=row.selected,
+    )
+
+
+def _event(row: Any) -> BatchEvent:
+    return BatchEvent(
+        batch_id=row.batch_id,
+        number=row.number,
+        state=BatchState(row.state),
+        counters=_counters(row),
+        event_time=row.event_time,
+        item=row.item,
+        item_state=row.item_state and JobState(row.item_state),
+        error=error_of(row),
+    )

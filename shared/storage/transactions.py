@@ -1,7 +1,9 @@
 """Transactions: all that one operation writes, or nothing of it.
 
-Lock order in every transaction: limit rows, which claims alone lock, executor sessions, idempotency keys, jobs,
-dispatch rows, leases; within each by id. The dispatcher locks dispatch rows only, and waits for nothing.
+Lock order in every transaction: limit rows, which claims alone lock, executor sessions, idempotency keys,
+jobs, dispatch rows, leases, batches; within each by id. The dispatcher locks dispatch rows only, and waits
+for nothing. CancelBatch and RetryBatchItems lock nothing before they are alone with their batch (`be_alone`);
+the former locks it before dispatch rows, which others that wait for a batch hold only of their own jobs.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from shared.domain.errors import PlatformUnavailable
 from shared.storage.artifacts import Artifacts
 from shared.storage.attempts import Attempts
 from shared.storage.audit import Audit
+from shared.storage.batch_changes import BatchChanges
 from shared.storage.batches import Batches
 from shared.storage.creation import Creation
 from shared.storage.database import Connection, translated
@@ -64,6 +67,7 @@ class Transaction:
         self.artifacts = Artifacts(connection)
         self.attempts = Attempts(connection)
         self.audit = Audit(connection)
+        self.batch_changes = BatchChanges(connection)
         self.batches = Batches(connection)
         self.creation = Creation(connection)
         self.delivery_failures = DeliveryFailures(connection)

@@ -21,7 +21,7 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError, RedisError
 
 from shared.domain.errors import PlatformUnavailable
-from shared.domain.identity import JobId, StreamName
+from shared.domain.identity import BatchId, JobId, StreamName
 from shared.gen.baton.internal.v1 import streams_pb2
 from shared.runtime.clock import Clock, SystemClock
 from shared.runtime.loops import Backoff
@@ -77,6 +77,10 @@ class WakeUps:
         for part in _parts(job_ids):
             message = streams_pb2.JobsChanged(job_ids=part)
             await self._publish(Channel.JOBS_CHANGED, message)
+
+    async def batches_changed(self, batch_ids: Collection[BatchId]) -> None:
+        """Hint that batches have news, where jobs do: no id is both; never fails because Redis is away."""
+        await self.jobs_changed([JobId(each) for each in batch_ids])
 
     async def cancels_requested(self, job_ids: Collection[JobId]) -> None:
         """Hint that leased jobs are to be cancelled; never fails because Redis is away."""
