@@ -39,23 +39,19 @@ class OwnerUsage:
 
 _WISHES = {"owner": "text", "jobs": "integer"}
 
-# Just after midnight, who creates meets those who still hold the row of the day before, and waits for them.
+# Just after midnight the day before is touched too, without a job: who began before then may still hold it.
 _MIDNIGHT = "interval '1 minute'"
 _RESERVE = sa.text(f"""
 with t as (
-    select engine_time() as now, (engine_time() at time zone 'UTC')::date as day
+    select now, now::date as day from (select engine_time() at time zone 'UTC' as now) n
 ),
 wish as (
-    select owner, jobs from {unnested(_WISHES, "w")}
-),
-before as materialized (
-    select d.owner from owner_days d join wish using (owner) cross join t
-    where d.day = t.day - 1 and t.now at time zone 'UTC' < t.day + {_MIDNIGHT}
-    order by d.owner for update of d
+    select owner, t.day, jobs from {unnested(_WISHES, "w")} cross join t
+    union all
+    select owner, t.day - 1, 0 from {unnested(_WISHES, "w")} cross join t where t.now < t.day + {_MIDNIGHT}
 )
 insert into owner_days as d (owner, day, jobs)
-select wish.owner, t.day, wish.jobs from wish left join before using (owner) cross join t
-order by wish.owner
+select owner, day, jobs from wish order by day, owner
 on conflict (owner, day) do update set jobs = d.jobs + excluded.jobs
 returning d.owner, d.day, d.xmax = 0 as is_new
 """)
@@ -63,8 +59,10 @@ returning d.owner, d.day, d.xmax = 0 as is_new
 _BEGIN = sa.text("""
 update owner_days d set jobs = d.jobs + (
     select count(*) from jobs j
-    where j.owner = d.owner and j.create_time >= cast(d.day as timestamp) at time zone 'UTC')
-where d.owner = any(cast(:owners as text[])) and d.day = cast(:day as date)
+    where j.owner = d.owner and j.create_time >= cast(d.day as timestamp) at time zone 'UTC'
+        and j.create_time < cast(d.day + 1 as timestamp) at time zone 'UTC')
+from unnest(cast(:owner as text[]), cast(:day as date[])) as n(owner, day)
+where d.owner = n.owner and d.day = n.day
 """)
 
 # Read by a statement of its own: it sees what those who held the rows before have committed.
@@ -123,10 +121,11 @@ class OwnerDays:
         """
         parameters = columns([{"owner": owner, "jobs": jobs} for owner, jobs in wishes.items()], _WISHES)
         reserved = (await self._connection.execute(_RESERVE, parameters)).all()
-        day: date = reserved[0].day
-        new = [row.owner for row in reserved if row.is_new]
+        new = [row for row in reserved if row.is_new]
         if new:
-            await self._connection.execute(_BEGIN, {"owners": new, "day": day})
+            begun = {"owner": [row.owner for row in new], "day": [row.day for row in new]}
+            await self._connection.execute(_BEGIN, begun)
+        day: date = max(row.day for row in reserved)
         rows = await self._connection.execute(
             _USAGE, {"owners": list(wishes), "day": day, "active_max": active_max}
         )
