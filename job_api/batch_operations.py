@@ -27,6 +27,7 @@ def batch_operations(parts: Parts) -> BatchOperations:
         create_batch=CreateBatch(
             transactions,
             JobRequests(parts.catalog, input_bytes_max=settings.limits.input_bytes_max),
+            parts.quotas,
             new_id=new_id,
             keys_kept_for=timedelta(hours=settings.idempotency_hours),
             wake_dispatcher=parts.wake_dispatcher,
@@ -36,7 +37,12 @@ def batch_operations(parts: Parts) -> BatchOperations:
         list_batch_items=ListBatchItems(transactions),
         cancel_batch=CancelBatch(transactions, wake_ups),
         retry_batch_items=RetryBatchItems(
-            transactions, parts.catalog, wake_ups, new_id=new_id, wake_dispatcher=parts.wake_dispatcher
+            transactions,
+            parts.catalog,
+            wake_ups,
+            parts.quotas,
+            new_id=new_id,
+            wake_dispatcher=parts.wake_dispatcher,
         ),
         select_batch_items=SelectBatchItems(transactions, wake_ups),
         advance_batch=AdvanceBatch(transactions, wake_ups),
