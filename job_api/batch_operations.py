@@ -7,7 +7,7 @@ from datetime import timedelta
 from job_api.operations.advance_batch import AdvanceBatch
 from job_api.operations.cancel_batch import CancelBatch
 from job_api.operations.create_batch import CreateBatch
-from job_api.operations.estimate_batch import EstimateBatch
+from job_api.operations.estimate_batch import EstimateBatch, ItemEstimate
 from job_api.operations.get_batch import GetBatch
 from job_api.operations.job_request import JobRequests
 from job_api.operations.list_batch_items import ListBatchItems
@@ -17,13 +17,21 @@ from job_api.operations.select_batch_items import SelectBatchItems
 from job_api.operations.watch_batch import WatchBatch
 from job_api.parts import Parts
 from job_api.rpc.batch_servicer import BatchOperations
+from shared.catalog.catalog import CatalogFault
+from shared.domain.identity import JobType
+from shared.domain.naming import there_are
 from shared.runtime.ids import new_id
 
 
 def batch_operations(parts: Parts) -> BatchOperations:
+    """Build them.
+
+    Raises:
+        CatalogFault: There is an estimate for a job type that does not exist.
+    """
     settings, transactions, wake_ups = parts.settings, parts.transactions, parts.wake_ups
     return BatchOperations(
-        estimate_batch=EstimateBatch(parts.catalog, {}),
+        estimate_batch=EstimateBatch(parts.catalog, _estimates(parts)),
         create_batch=CreateBatch(
             transactions,
             JobRequests(parts.catalog, input_bytes_max=settings.limits.input_bytes_max),
@@ -52,3 +60,18 @@ def batch_operations(parts: Parts) -> BatchOperations:
             keep_alive=timedelta(seconds=settings.watch.keep_alive_seconds),
         ),
     )
+
+
+def _estimates(parts: Parts) -> dict[JobType, ItemEstimate]:
+    told, known = parts.settings.estimates, parts.catalog.definitions
+    unknown = sorted(told.keys() - known.keys())
+    if unknown:
+        raise CatalogFault(
+            [
+                f"settings estimate the job type {each!r}, which does not exist{there_are(known)}"
+                for each in unknown
+            ]
+        )
+    return {
+        JobType(name): ItemEstimate(each.cost, timedelta(seconds=each.seconds)) for name, each in told.items()
+    }

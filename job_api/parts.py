@@ -45,8 +45,8 @@ class Parts:
     event_feed: EventFeed
 
     def are_jobs_watched(self) -> bool:
-        """Whether hints that jobs have changed are of any use."""
-        return self.feed.is_watched() or self.live_jobs.is_watched()
+        """Whether hints that jobs or batches have changed are of any use."""
+        return any(each.is_watched() for each in (self.feed, self.live_jobs, self.batch_feed))
 
     async def drain(self) -> None:
         """Tell every watch to go on elsewhere."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Annotated, Self
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
@@ -12,6 +13,8 @@ from shared.catalog.queues import QueueOverride
 from shared.runtime.settings import ServiceSettings, SettingsGroup
 
 MEBIBYTE = 1024 * 1024
+
+NonNegativeDecimal = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 
 
 class LimitSettings(SettingsGroup):
@@ -50,6 +53,15 @@ class OwnerLimitSettings(SettingsGroup):
     """Jobs that are created in a day of UTC."""
     jobs_per_month: PositiveInt | None = None
     """Jobs that are created in a month of UTC."""
+
+
+class EstimateSettings(SettingsGroup):
+    """What one item of a batch is likely to take."""
+
+    cost: NonNegativeDecimal
+    """In the unit that all estimates of the deployment have."""
+    seconds: NonNegativeFloat
+    """Of work."""
 
 
 class WatchSettings(SettingsGroup):
@@ -103,6 +115,8 @@ class ApiSettings(ServiceSettings):
     """How long events for other services stay in their feed once they were copied to Redis."""
     grace_seconds: NonNegativeFloat = 10.0
     """How long calls may go on once the process was told to stop; watches are told at once."""
+    estimates: Mapping[str, EstimateSettings] = Field(default_factory=dict)
+    """What the deployment knows of the items of batches, by job type."""
     limits: LimitSettings = LimitSettings()
     owner_limits: OwnerLimitSettings = OwnerLimitSettings()
     watch: WatchSettings = WatchSettings()

@@ -20,7 +20,7 @@ from job_api.loops.subject_feed import SubjectFeed
 from job_api.operations.batch_watching import BatchSubscription, EndReason
 from shared.domain.batches import OPEN_STATES, Batch, BatchEvent
 from shared.domain.errors import BatchNotFound
-from shared.domain.identity import BatchId
+from shared.domain.identity import BatchId, JobId
 from shared.storage.transactions import Transactions
 
 EVENTS_MAX = 250
@@ -50,6 +50,10 @@ class BatchFeed(SubjectFeed[BatchId, BatchSubscription, Found]):
     ) -> None:
         super().__init__(slow_after=slow_after, monotonic=monotonic, wake=wake)
         self._transactions = transactions
+
+    def note(self, subjects: frozenset[BatchId] | frozenset[JobId]) -> None:
+        """Hear a hint; ids of jobs are no batch's, and don't matter."""
+        super().note(frozenset(map(BatchId, subjects)))
 
     def _subject(self, subscription: BatchSubscription) -> BatchId:
         return subscription.batch_id
