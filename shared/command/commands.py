@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from shared.command.dev import CONTROL_PORT, EXECUTION_PORT, DevOptions, DevSettings, dev
+from shared.command.token import token_command
 from shared.domain.errors import BatonError
 from shared.runtime.processes import EXIT_UNREAD, begin, expected_errors, run
 from shared.runtime.settings import ProcessSettings
@@ -65,6 +66,7 @@ def build() -> typer.Typer:
     )
     app.command("dev")(dev_command)
     app.command("migrate")(migrate_command)
+    app.command("token")(token_command)
     for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda each: each.name):
         register = _registration(entry)
         if register is not None:

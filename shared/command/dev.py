@@ -25,7 +25,7 @@ from shared.domain.scopes import JOBS_EXECUTE
 from shared.runtime.clock import SystemClock
 from shared.runtime.faults import StartupFault
 from shared.runtime.processes import until_signalled
-from shared.runtime.settings import OptionalText, ProcessSettings
+from shared.runtime.settings import OptionalPath, OptionalText, ProcessSettings
 
 CONTROL_PORT = 7410
 EXECUTION_PORT = 7420
@@ -48,6 +48,8 @@ class DevSettings(ProcessSettings):
     database_url: str | None = None
     redis_url: str | None = None
     token_secret: SecretStr | None = None
+    token_keys_file: OptionalPath = None
+    token_keys_url: OptionalText = None
     token_issuer: OptionalText = None
     token_audience: OptionalText = None
     token: SecretStr | None = None
@@ -114,6 +116,7 @@ class _Stack:
         self._settings = settings
 
     async def come_up(self) -> None:
+        token = _executor_token(self._settings) if self._options.executors else None
         control = _address("control", self._options.control_port)
         execution = _address("execution", self._options.execution_port)
         database_url, redis_url = await self._servers()
@@ -121,7 +124,6 @@ class _Stack:
         await _migrate(self._directory, servers)
         await self._start(_service("api", {**servers, "BATON_CONTROL_ADDRESS": control}, control))
         await self._start(_service("worker", {**servers, "BATON_EXECUTION_ADDRESS": execution}, execution))
-        token = _executor_token(self._settings)
         await self._start(
             *(
                 _executor(number, execution, self._directory.path / f"executor-{number}.ready", token)
@@ -129,8 +131,8 @@ class _Stack:
             )
         )
         _say_ready(control, self._directory.path)
-        if self._settings.token_secret is not None:
-            say("callers need a token: one that BATON_TOKEN_SECRET signs (HS256), in BATON_TOKEN")
+        if self._settings.token_secret:
+            say("callers need a token in BATON_TOKEN: baton token --subject NAME makes one")
 
     async def _servers(self) -> tuple[str, str]:
         """Return the URLs of Postgres and Redis, and start those that were not given."""
@@ -181,13 +183,22 @@ def _service(name: str, environment: dict[str, str], address: str) -> ProcessSpe
 
 
 def _executor_token(settings: DevSettings) -> str | None:
-    """Make the token that executors show; None where none is asked for, or one was given for them."""
-    if settings.token_secret is None or settings.token:
+    """Make the token that executors show; None where none is asked for, or one was given for them.
+
+    Raises:
+        StartupFault: None was given, and here is nothing to sign one with.
+    """
+    if settings.token:
+        return None
+    if settings.token_keys_file or settings.token_keys_url:
+        raise StartupFault("BATON_TOKEN is needed: a token with the scope jobs.execute, for the executors")
+    secret = settings.token_secret.get_secret_value() if settings.token_secret else ""
+    if not secret:
         return None
     from shared.rpc.tokens import Expected, signed_token
 
     return signed_token(
-        settings.token_secret.get_secret_value(),
+        secret,
         subject="dev-executor",
         scopes={JOBS_EXECUTE},
         now=SystemClock().now(),

@@ -53,13 +53,12 @@ class KeyFetch:
             raise NotFetched("the last question still hangs")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
-        opened: list[http.client.HTTPConnection] = []
+        question = _Question(self._url, self._seconds_max)
 
         def ask() -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
                 try:
-                    opened.append(self._connection())
-                    body = _asked(opened[0], self._url)
+                    body = question.body()
                 except NotFetched as not_fetched:
                     loop.call_soon_threadsafe(_settle, answer, not_fetched)
                 else:
@@ -74,8 +73,43 @@ class KeyFetch:
         except TimeoutError:
             raise NotFetched(f"there was no whole answer within {self._seconds_max:g} s") from None
         finally:
-            for connection in opened:
-                _hang_up(connection)
+            question.give_up()
+
+
+class _Question:
+    """Put by one thread, and given up by another."""
+
+    def __init__(self, url: SplitResult, seconds_max: float) -> None:
+        self._url = url
+        self._seconds_max = seconds_max
+        self._socket: socket.socket | None = None
+        self._given_up = False
+
+    def body(self) -> bytes:
+        """Ask, and return the answer's body.
+
+        Raises:
+            NotFetched: There was none of use.
+        """
+        try:
+            with contextlib.closing(self._connection()) as connection:
+                connection.connect()
+                # The connection lets go of it before the body is read.
+                self._socket = connection.sock
+                if self._given_up:
+                    raise NotFetched("nobody waits any more")
+                return _answer(connection, self._url)
+        except http.client.HTTPException as error:
+            raise NotFetched(f"it does not speak HTTP as expected: {type(error).__name__}") from None
+        except (OSError, ValueError) as error:
+            raise NotFetched(str(error) or type(error).__name__) from None
+
+    def give_up(self) -> None:
+        """Wake the thread, also one that reads from a server which sends a byte now and then."""
+        self._given_up = True
+        if self._socket is not None:
+            with contextlib.suppress(OSError):  # it is closed already
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     def _connection(self) -> http.client.HTTPConnection:
         host, port = self._url.hostname or "", self._url.port
@@ -85,20 +119,13 @@ class KeyFetch:
         return http.client.HTTPSConnection(host, port, timeout=self._seconds_max, context=context)
 
 
-def _asked(connection: http.client.HTTPConnection, url: SplitResult) -> bytes:
+def _answer(connection: http.client.HTTPConnection, url: SplitResult) -> bytes:
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    try:
-        connection.request("GET", path, headers=_HEADERS)
-        response = connection.getresponse()
+    connection.request("GET", path, headers=_HEADERS)
+    with connection.getresponse() as response:
         if response.status != http.HTTPStatus.OK:
             raise NotFetched(f"it answered {response.status}")
         body = response.read(KEY_SET_BYTES_MAX + 1)
-    except http.client.HTTPException as error:
-        raise NotFetched(f"it does not speak HTTP as expected: {type(error).__name__}") from None
-    except (OSError, ValueError) as error:
-        raise NotFetched(str(error) or type(error).__name__) from None
-    finally:
-        connection.close()
     if len(body) > KEY_SET_BYTES_MAX:
         raise NotFetched(f"it answered with more than {KEY_SET_BYTES_MAX} bytes")
     return body
@@ -111,12 +138,6 @@ def _settle(answer: asyncio.Future[bytes], outcome: bytes | NotFetched) -> None:
         answer.set_exception(outcome)
     else:
         answer.set_result(outcome)
-
-
-def _hang_up(connection: http.client.HTTPConnection) -> None:
-    """Wake the thread that reads from a connection which gives a byte now and then."""
-    with contextlib.suppress(OSError, AttributeError):
-        connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 def _checked(url: str, setting: str) -> SplitResult:

@@ -81,19 +81,19 @@ def read_key_set(document: bytes) -> KeySet:
     """
     keys: dict[str | None, VerifyingKey] = {}
     for jwk in _jwks(document):
-        key_id = jwk.get("kid")
         try:
+            key_id = _name(jwk)
             if key_id in keys:
                 raise UnusableKey("another key has the same name")
-            keys[_checked_name(key_id)] = _verifying_key(jwk)
+            keys[key_id] = _verifying_key(jwk)
         except UnusableKey as unusable:
-            log.debug("key_set.key_left_out", key_id=repr(key_id)[:100], because=str(unusable))
+            log.debug("key_set.key_left_out", key_id=repr(jwk.get("kid"))[:100], because=str(unusable))
     if not keys:
         raise UnusableKey("it holds no key that tokens can be verified with (RS256, PS256, ES256, EdDSA)")
     return KeySet(MappingProxyType(keys))
 
 
-def read_signing_key(pem: bytes) -> SigningKey:
+def signing_key(pem: bytes) -> SigningKey:
     """Read a private key: RSA, elliptic curve P-256, or Ed25519.
 
     Raises:
@@ -138,14 +138,16 @@ def _jwks(document: bytes) -> Sequence[Mapping[str, Any]]:
     return keys
 
 
-def _checked_name(key_id: object) -> str | None:
+def _name(jwk: Mapping[str, Any]) -> str | None:
+    key_id = jwk.get("kid")
     if key_id is None or isinstance(key_id, str):
         return key_id
     raise UnusableKey("its name is no text")
 
 
 def _verifying_key(jwk: Mapping[str, Any]) -> VerifyingKey:
-    if jwk.get("use", "sig") != "sig" or "verify" not in jwk.get("key_ops", ["verify"]):
+    uses = jwk.get("key_ops", ["verify"])
+    if jwk.get("use", "sig") != "sig" or not isinstance(uses, list) or "verify" not in uses:
         raise UnusableKey("it is not for signatures")
     if "d" in jwk:
         raise UnusableKey("it is a private key, which nobody else should ever see")

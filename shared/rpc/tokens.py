@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Protocol
 
 import jwt
 
 from shared.domain.errors import Unauthenticated
 from shared.rpc.identity import Caller, Verify, is_subject
-from shared.rpc.key_sets import SigningKey, VerifyingKey
+from shared.rpc.key_sets import SigningKey, UnusableKey, VerifyingKey, signing_key
 from shared.runtime.faults import StartupFault
 
 SECRET_BYTES_MIN = 32
@@ -82,6 +83,20 @@ def key_set(keys: KeySource, *, expected: Expected = NOTHING_MORE) -> Verify:
     return verify
 
 
+def read_signing_key(path: Path) -> SigningKey:
+    """Read a private key in PEM: RSA, elliptic curve P-256, or Ed25519.
+
+    Raises:
+        StartupFault: It can't be read, or is none of these.
+    """
+    try:
+        return signing_key(path.read_bytes())
+    except OSError as error:
+        raise StartupFault(f"{path} can't be read: {error.strerror}") from None
+    except UnusableKey as unusable:
+        raise StartupFault(f"{path} can't be used: {unusable}") from None
+
+
 def signed_token(
     key: str | SigningKey,
     *,
@@ -95,7 +110,12 @@ def signed_token(
 
     Args:
         key: A private key, or the secret of `shared_secret`.
+
+    Raises:
+        StartupFault: No caller can have such a name.
     """
+    if not is_subject(subject):
+        raise StartupFault("the subject must be 1 to 200 printable characters")
     claims = {"sub": subject, "scopes": sorted(scopes), "iat": now, "exp": now + lifetime}
     names = {"iss": expected.issuer, "aud": expected.audience}
     claims |= {name: value for name, value in names.items() if value is not None}
