@@ -65,12 +65,18 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Some of the jobs that fit, with the columns that order them."""
+class Part:
+    """Some of the jobs that fit, with the columns that order them.
+
+    Attributes:
+        is_small: Whether it is better sorted than looked for in all jobs. They lie side by side in a batch,
+            while the planner believes that they are scattered, and that it would meet some soon.
+    """
 
     create_time: sa.ColumnElement[datetime]
     job_id: sa.ColumnElement[Any]
     conditions: Sequence[Condition]
+    is_small: bool = False
 
 
 READ = sa.select(
@@ -85,12 +91,10 @@ def page_statement(
     job_filter: JobFilter, *, after: Position | None, limit: int
 ) -> sa.Select[tuple[Any, ...]]:
     """Make the statement that reads up to `limit` jobs, newest first, from behind `after` on."""
-    parts = [_newest(each, after, limit).subquery() for each in _parts(job_filter)]
+    parts = [newest(each, after=after, limit=limit).subquery() for each in _parts(job_filter)]
     found = sa.union_all(*(sa.select(each) for each in parts)).subquery()
-    newest = (
-        sa.select(found.c.job_id).order_by(found.c.create_time.desc(), found.c.job_id.desc()).limit(limit)
-    )
-    picked = newest.subquery()
+    first = sa.select(found.c.job_id).order_by(found.c.create_time.desc(), found.c.job_id.desc()).limit(limit)
+    picked = first.subquery()
     return READ.where(_JOBS.c.job_id == picked.c.job_id).order_by(*_NEWEST_FIRST)
 
 
@@ -130,35 +134,37 @@ def _has_text(text: str) -> Condition:
     return sa.or_(*(each.ilike(pattern) for each in searched))
 
 
-def _parts(job_filter: JobFilter) -> Iterator[_Part]:
+def _parts(job_filter: JobFilter) -> Iterator[Part]:
     """Take a page apart by states: a job is in at most one part, for each looks at its present state."""
     states = job_filter.states
     narrow = job_filter.target_id or job_filter.labels or job_filter.text or job_filter.batch_id
     if not states or JobState.SUCCEEDED in states or narrow:
-        yield _all(job_filter)
+        yield every(job_filter)
         return
     if JobState.QUEUED in states:
         yield _queued(replace(job_filter, states=frozenset({JobState.QUEUED})))
     if JobState.RUNNING in states:
         yield _running(replace(job_filter, states=frozenset({JobState.RUNNING})))
     if ended := states & RETRYABLE_STATES:
-        yield _all(replace(job_filter, states=ended))
+        yield every(replace(job_filter, states=ended))
 
 
-def _all(job_filter: JobFilter) -> _Part:
-    return _Part(_JOBS.c.create_time, _JOBS.c.job_id, conditions(job_filter))
+def every(job_filter: JobFilter) -> Part:
+    """All jobs that fit, as one part."""
+    is_small = job_filter.batch_id is not None
+    return Part(_JOBS.c.create_time, _JOBS.c.job_id, conditions(job_filter), is_small=is_small)
 
 
-def _running(job_filter: JobFilter) -> _Part:
+def _running(job_filter: JobFilter) -> Part:
     """Jobs with a lease, or a dispatch row of a later attempt."""
     later = sa.select(_OUTBOX.c.aggregate_id).where(_DISPATCH, _OUTBOX.c.attempt > sa.text("1"))
     if job_filter.owner is not None:
         later = later.where(_OUTBOX.c.owner == job_filter.owner)
     either = sa.union_all(sa.select(_LEASES.c.job_id), later)
-    return _Part(_JOBS.c.create_time, _JOBS.c.job_id, [*conditions(job_filter), _JOBS.c.job_id.in_(either)])
+    return Part(_JOBS.c.create_time, _JOBS.c.job_id, [*conditions(job_filter), _JOBS.c.job_id.in_(either)])
 
 
-def _queued(job_filter: JobFilter) -> _Part:
+def _queued(job_filter: JobFilter) -> Part:
     """Jobs with a dispatch row of the first attempt; it has their owner and time, and so the list's order."""
     rest = replace(job_filter, owner=None, created_from=None, created_to=None)
     found = [_DISPATCH, _OUTBOX.c.attempt == sa.text("1"), _OUTBOX.c.aggregate_id == _JOBS.c.job_id]
@@ -168,14 +174,22 @@ def _queued(job_filter: JobFilter) -> _Part:
         found.append(_OUTBOX.c.create_time >= job_filter.created_from)
     if job_filter.created_to is not None:
         found.append(_OUTBOX.c.create_time < job_filter.created_to)
-    return _Part(_OUTBOX.c.create_time, _OUTBOX.c.aggregate_id, [*found, *conditions(rest)])
+    return Part(_OUTBOX.c.create_time, _OUTBOX.c.aggregate_id, [*found, *conditions(rest)])
 
 
-def _newest(part: _Part, after: Position | None, limit: int) -> sa.Select[Any]:
+def newest(part: Part, *, after: Position | None, limit: int) -> sa.Select[Any]:
+    """Select `create_time` and `job_id` of the next jobs of a part from behind `after` on, newest first."""
     statement = sa.select(part.create_time, part.job_id.label("job_id")).where(*part.conditions)
     if after is not None:
         place = sa.tuple_(part.create_time, part.job_id)
         statement = statement.where(
-            place < sa.tuple_(sa.literal(after.create_time), sa.literal(after.job_id))
+            place
+            < sa.tuple_(
+                sa.literal(after.create_time, _JOBS.c.create_time.type),
+                sa.literal(after.job_id, _JOBS.c.job_id.type),
+            )
         )
+    if part.is_small:
+        fenced = statement.offset(0).subquery()
+        statement, part = sa.select(fenced), Part(fenced.c.create_time, fenced.c.job_id, ())
     return statement.order_by(part.create_time.desc(), part.job_id.desc()).limit(limit)

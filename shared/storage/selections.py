@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -16,7 +17,7 @@ from shared.domain.identity import JobId, JobType, Owner
 from shared.domain.jobs import RETRYABLE_STATES, TRANSITIONS, JobChange
 from shared.storage import reruns, tables
 from shared.storage.database import Connection
-from shared.storage.job_lists import JobFilter, Position, conditions
+from shared.storage.job_lists import JobFilter, Part, Position, conditions, every, newest
 
 _JOBS, _LEASES = tables.jobs, tables.leases
 _NEWEST_FIRST = (_JOBS.c.create_time.desc(), _JOBS.c.job_id.desc())
@@ -31,7 +32,7 @@ class Selection:
         conditions: All that a job must fit.
     """
 
-    range: Sequence[sa.ColumnElement[bool]]
+    range: Part
     conditions: Sequence[sa.ColumnElement[bool]]
 
 
@@ -102,7 +103,7 @@ def _selection(job_filter: JobFilter, more: Sequence[sa.ColumnElement[bool]]) ->
         created_to=job_filter.created_to,
         batch_id=job_filter.batch_id,
     )
-    return Selection(conditions(by_index), [*conditions(job_filter), *more])
+    return Selection(every(by_index), [*conditions(job_filter), *more])
 
 
 class Selections:
@@ -113,25 +114,29 @@ class Selections:
 
     async def count(self, selection: Selection, *, after: Position | None, rows: int) -> Counted:
         """Count the jobs that fit among the next `rows` behind `after`."""
-        end = await self._end(selection, after, rows)
-        statement = sa.select(sa.func.count()).where(*selection.conditions, *_between(after, end))
-        return Counted((await self._connection.execute(statement)).scalar_one(), end)
+        part = _part(selection, after, rows)
+        fitting = sa.select(sa.func.count()).where(*_fits(selection, part)).scalar_subquery()
+        row = (await self._connection.execute(_with_end(part, rows, fitting.label("jobs")))).one()
+        return Counted(row.jobs, _end(row))
 
     async def lock(self, selection: Selection, *, after: Position | None, rows: int, limit: int) -> Locked:
         """Return up to `limit` jobs that fit among the next `rows` behind `after`, with their rows locked.
 
         One that has changed since it was selected is among them: what is done next has guards of its own.
         """
-        end = await self._end(selection, after, rows)
-        statement = (
+        part = _part(selection, after, rows)
+        fitting = (
             sa.select(_JOBS.c.create_time, _JOBS.c.job_id, _JOBS.c.owner, _JOBS.c.job_type, _JOBS.c.priority)
-            .where(*selection.conditions, *_between(after, end))
+            .where(*_fits(selection, part))
             .order_by(*_NEWEST_FIRST)
             .limit(limit)
+            .subquery("fitting")
         )
+        found = (await self._connection.execute(_with_end(part, rows, *fitting.c, beside=fitting))).all()
         jobs = [
             Selected(Position(row.create_time, row.job_id), row.owner, row.job_type, row.priority)
-            for row in await self._connection.execute(statement)
+            for row in found
+            if row.job_id is not None
         ]
         await self._connection.execute(
             sa.select(_JOBS.c.job_id)
@@ -139,32 +144,36 @@ class Selections:
             .order_by(_JOBS.c.job_id)
             .with_for_update()
         )
-        return Locked(jobs, jobs[-1].position if len(jobs) == limit else end)
-
-    async def _end(self, selection: Selection, after: Position | None, rows: int) -> Position | None:
-        """Return the last of the next `rows` jobs behind `after`, whether they fit or not; None if fewer."""
-        statement = (
-            sa.select(_JOBS.c.create_time, _JOBS.c.job_id)
-            .where(*selection.range, *_between(after, None))
-            .order_by(*_NEWEST_FIRST)
-            .offset(rows - 1)
-            .limit(1)
-        )
-        row = (await self._connection.execute(statement)).one_or_none()
-        return row and Position(row.create_time, row.job_id)
+        return Locked(jobs, jobs[-1].position if len(jobs) == limit else _end(found[0]))
 
 
-def _between(after: Position | None, end: Position | None) -> Iterator[sa.ColumnElement[bool]]:
-    """Behind `after`, up to and with `end`."""
-    place = sa.tuple_(_JOBS.c.create_time, _JOBS.c.job_id)
-    if after is not None:
-        yield place < _literal(after)
-    if end is not None:
-        yield place >= _literal(end)
+def _part(selection: Selection, after: Position | None, rows: int) -> sa.CTE:
+    """The next `rows` jobs behind `after`, whether they fit or not: no others are looked at."""
+    return newest(selection.range, after=after, limit=rows).cte("part")
 
 
-def _literal(position: Position) -> sa.Tuple:
-    return sa.tuple_(
-        sa.literal(position.create_time, _JOBS.c.create_time.type),
-        sa.literal(position.job_id, _JOBS.c.job_id.type),
+def _fits(selection: Selection, part: sa.CTE) -> Iterator[sa.ColumnElement[bool]]:
+    yield _JOBS.c.job_id.in_(sa.select(part.c.job_id))
+    yield from selection.conditions
+
+
+def _with_end(
+    part: sa.CTE, rows: int, *columns: sa.ColumnElement[Any], beside: sa.Subquery | None = None
+) -> sa.Select[Any]:
+    """Select columns together with where the part ends; null if no more jobs can be behind it."""
+    order = (part.c.create_time.desc(), part.c.job_id.desc())
+    end = sa.select(part).order_by(*order).offset(rows - 1).limit(1).subquery("part_end")
+    source = sa.select(sa.literal(1)).subquery("one").outerjoin(end, sa.true())
+    if beside is not None:
+        source = source.outerjoin(beside, sa.true())
+    ends = (end.c.create_time.label("end_time"), end.c.job_id.label("end_job_id"))
+    statement = sa.select(*columns, *ends).select_from(source)
+    return (
+        statement
+        if beside is None
+        else statement.order_by(beside.c.create_time.desc(), beside.c.job_id.desc())
     )
+
+
+def _end(row: Any) -> Position | None:
+    return None if row.end_time is None else Position(row.end_time, row.end_job_id)
