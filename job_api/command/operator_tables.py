@@ -34,7 +34,7 @@ def executors(views: Sequence[ExecutorView]) -> None:
 def queues(views: Sequence[QueueView]) -> None:
     rows = [
         (view.queue, view.group, f"{view.waiting}{'+' if view.more_waiting else ''}", f"{view.running}",
-         _age(view.oldest_due_age), f"{view.finished_last_minute}", f"{view.executors}",
+         age(view.oldest_due_age), f"{view.finished_last_minute}", f"{view.executors}",
          "" if view.credits is None else f"{view.credits}", _pause(view))
         for view in views
     ]  # fmt: skip
@@ -61,7 +61,7 @@ def _error(view: OutboxMessageView) -> str:
     return f"{view.last_error_code}: {message}"
 
 
-def _age(age: timedelta | None) -> str:
+def age(age: timedelta | None) -> str:
     """Whole seconds, as 1:02:03."""
     return "" if age is None else f"{timedelta(seconds=int(age.total_seconds()))}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -138,6 +138,7 @@ class Service:
 
     address: str
     servicer: RememberingServicer
+    stop: Callable[[], object] = lambda: None
 
     def run(self, *arguments: str, stdin: str = "") -> Result:
         return CliRunner(env={"BATON_CONTROL_ADDRESS": self.address}).invoke(
@@ -168,5 +169,5 @@ def remembering_control() -> Iterator[Service]:
     job_control_pb2_grpc.add_JobControlServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    yield Service(f"127.0.0.1:{port}", servicer)
+    yield Service(f"127.0.0.1:{port}", servicer, stop=lambda: server.stop(grace=None).wait())
     server.stop(grace=None).wait()
