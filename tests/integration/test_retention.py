@@ -29,12 +29,14 @@ end $$
 _WHO_WAITS = sa.text("select count(*) from pg_locks where locktype = 'advisory' and not granted")
 
 
-async def bind(transactions: Transactions, key: str, job_id: JobId) -> JobId:
+async def bind(transactions: Transactions, key: str, new: JobId) -> JobId:
     """Bind a key to a job if it is free, and return what it stands for."""
     wanted = IdempotencyKey(OWNER, JobType("synthetic"), key)
     async with transactions.begin() as transaction:
-        bound = await transaction.idempotency.claim([KeyClaim(wanted, b"f", job_id)], kept_for=DAY)
-    return bound[wanted].job_id
+        bound = await transaction.idempotency.claim([KeyClaim(wanted, b"f", new)], kept_for=DAY)
+    job_id = bound[wanted].job_id
+    assert job_id is not None
+    return job_id
 
 
 async def an_upload(transactions: Transactions) -> UploadId:

@@ -11,6 +11,7 @@ from job_api.operations.caller import Caller
 from job_api.operations.cancel_batch import CancelBatch
 from job_api.operations.create_batch import BatchCreation, CreateBatch, CreateBatchCommand
 from job_api.operations.job_request import JobRequests
+from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas
 from job_api.operations.retry_batch_items import ItemsRetried, RetryBatchItems, RetryBatchItemsCommand
 from job_api.operations.select_batch_items import SelectBatchItems
 from shared.catalog import catalog as catalogs
@@ -28,19 +29,22 @@ KEY_LIFE = timedelta(hours=24)
 class BatchCalls:
     """Each method is one call; the caller is the owner where no other is named."""
 
-    def __init__(self, transactions: Transactions, wake_ups: WakeUps) -> None:
+    def __init__(
+        self, transactions: Transactions, wake_ups: WakeUps, *, quotas: OwnerQuotas = NO_QUOTAS
+    ) -> None:
         catalog = catalogs.load()
         self.woken = asyncio.Event()
         self.create_batch = CreateBatch(
             transactions,
             JobRequests(catalog, input_bytes_max=1024),
+            quotas,
             new_id=new_id,
             keys_kept_for=KEY_LIFE,
             wake_dispatcher=self.woken,
         )
         self.cancel_batch = CancelBatch(transactions, wake_ups)
         self.retry_items = RetryBatchItems(
-            transactions, catalog, wake_ups, new_id=new_id, wake_dispatcher=self.woken
+            transactions, catalog, wake_ups, quotas, new_id=new_id, wake_dispatcher=self.woken
         )
         self.select_items = SelectBatchItems(transactions, wake_ups)
         self.advance_batch = AdvanceBatch(transactions, wake_ups)

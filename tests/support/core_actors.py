@@ -86,6 +86,7 @@ class Actor:
         for key, outcome in zip(keys, made, strict=True):
             if isinstance(outcome, BatonError):
                 assert isinstance(outcome, IdempotencyKeyReused)
+                assert outcome.job_id is not None
                 job_id = outcome.job_id
             else:
                 job_id = outcome.job.job_id

@@ -91,6 +91,7 @@ class CoreMachine(CoreComparison):
         for body, outcome in zip(bodies, self._run(self._core.create(wishes)), strict=True):
             if isinstance(outcome, BatonError):
                 assert isinstance(outcome, IdempotencyKeyReused)
+                assert outcome.job_id is not None
                 job_id, replayed = outcome.job_id, None
             else:
                 job_id, replayed = outcome.job.job_id, outcome.replayed
