@@ -35,7 +35,9 @@ from job_api.operations.list_job_definitions import ListJobDefinitions
 from job_api.operations.list_jobs import ListJobs
 from job_api.operations.list_outbox_messages import ListOutboxMessages
 from job_api.operations.list_queues import ListQueues
+from job_api.operations.pause import PauseWork
 from job_api.operations.resend_outbox_messages import ResendOutboxMessages
+from job_api.operations.resume import ResumeWork
 from job_api.operations.retry_job import RetryJob
 from job_api.operations.retry_jobs import RetryJobs
 from job_api.operations.upload_input import UploadInput
@@ -138,7 +140,7 @@ def _catalog(settings: ApiSettings) -> Catalog:
 
 def _opened(parts: Parts, entrance: Entrance) -> OpenServer:
     limits = parts.settings.limits
-    servicer = JobControlServicer(  # type: ignore[abstract]  # what is missing comes later
+    servicer = JobControlServicer(
         _operations(parts),
         RequestLimits(
             labels_max=limits.labels_max,
@@ -220,6 +222,8 @@ def _operator_operations(parts: Parts) -> OperatorOperations:
     return OperatorOperations(
         explain_job=ExplainJob(parts.transactions, parts.streams, parts.catalog),
         list_queues=ListQueues(parts.transactions, parts.streams, parts.catalog),
+        pause=PauseWork(parts.transactions, parts.catalog),
+        resume=ResumeWork(parts.transactions, parts.catalog, wake_dispatcher=parts.wake_dispatcher),
         list_executors=ListExecutors(parts.transactions),
         list_outbox_messages=ListOutboxMessages(parts.transactions),
         resend_outbox_messages=ResendOutboxMessages(
@@ -231,7 +235,7 @@ def _operator_operations(parts: Parts) -> OperatorOperations:
 
 def _loops(parts: Parts, hints: Hints, probe: DatabaseProbe) -> list[Loop]:
     times, transactions, wake_ups = parts.settings.loops, parts.transactions, parts.wake_ups
-    dispatcher = OutboxDispatcher(transactions, parts.streams)
+    dispatcher = OutboxDispatcher(transactions, parts.streams, parts.catalog.lease_limits)
     sweep = DispatchSweep(
         transactions, parts.streams, unclaimed_age=timedelta(seconds=times.unclaimed_seconds)
     )
@@ -255,7 +259,7 @@ def _loops(parts: Parts, hints: Hints, probe: DatabaseProbe) -> list[Loop]:
         _loop("live-jobs", parts.live_jobs.step, poll_seconds, parts.wake_live_jobs, rest=_GATHERING),
         _loop("batch-poll", parts.batch_feed.poll, poll_seconds),
         _loop("batch-feed", parts.batch_feed.step, poll_seconds, parts.wake_batch_feed, rest=_GATHERING),
-        _loop("job-hints", JobHints(hints, parts.feed, parts.live_jobs).step, 0),
+        _loop("job-hints", JobHints(hints, parts.feed, parts.live_jobs, parts.batch_feed).step, 0),
         _loop("database-probe", probe.step, times.probe_seconds),
     ]
 

@@ -18,7 +18,13 @@ from job_api.client.async_calls import AsyncCalls, AsyncPace
 from job_api.client.audit_asks import AuditFilter, AuditRecordView
 from job_api.client.dialling import OPTIONS, TIMEOUT
 from job_api.client.gathering import Gathering
-from job_api.client.operator_views import ExecutorView, OutboxMessageView, QueueView, WaitReasonView
+from job_api.client.operator_views import (
+    ExecutorView,
+    OutboxMessageView,
+    PauseView,
+    QueueView,
+    WaitReasonView,
+)
 from job_api.client.results import JobResult, require_success
 from job_api.client.selecting import JobFilter
 from job_api.client.uploads import Document
@@ -265,6 +271,16 @@ class AsyncClient(AsyncBatchMethods):
     def queues(self) -> AsyncIterator[QueueView]:
         """Yield queues by name, with how they are doing."""
         return self._calls.each(operator_asks.list_queues())
+
+    async def pause(
+        self, *, queue: str | None = None, job_type: str | None = None, note: str = ""
+    ) -> PauseView:
+        """Let nothing of a queue or job type start any more; return the pause that stands, the first one."""
+        return await self._calls.ask(operator_asks.pause(queue=queue, job_type=job_type, note=note))
+
+    async def resume(self, *, queue: str | None = None, job_type: str | None = None) -> timedelta:
+        """Let it start again; return how long it was paused, zero if it was not, or a lost try resumed it."""
+        return await self._calls.ask(operator_asks.resume(queue=queue, job_type=job_type))
 
     def audit_records(self, **which: Unpack[AuditFilter]) -> AsyncIterator[AuditRecordView]:
         """Yield what callers did, newest first; for admins."""

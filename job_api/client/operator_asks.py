@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -56,6 +56,16 @@ def list_executors() -> Listing[ExecutorView]:
         )
 
     return page
+
+
+def pause(*, queue: str | None, job_type: str | None, note: str) -> Ask[PauseView]:
+    request = pb.PauseRequest(note=note, **_named(queue, job_type))
+    return Ask("Pause", request, lambda told: _pause(told.pause))
+
+
+def resume(*, queue: str | None, job_type: str | None) -> Ask[timedelta]:
+    request = pb.ResumeRequest(**_named(queue, job_type))
+    return Ask("Resume", request, _paused_time)
 
 
 def list_queues() -> Listing[QueueView]:
@@ -132,6 +142,17 @@ def wait_reason_view(reason: operation_pb2.WaitReason) -> WaitReasonView:
         holding_job_ids=[JobId(UUID(each)) for each in reason.holding_job_ids],
         count=reason.count,
     )
+
+
+def _paused_time(told: pb.ResumeResponse) -> timedelta:
+    span: timedelta = told.paused_time.ToTimedelta()
+    return span
+
+
+def _named(queue: str | None, job_type: str | None) -> dict[str, str]:
+    if (queue is None) is (job_type is None):
+        raise ValueError("name a queue or a job type")
+    return {"job_type": job_type} if queue is None and job_type is not None else {"queue": queue or ""}
 
 
 def _pause(pause: operation_pb2.Pause) -> PauseView:

@@ -75,6 +75,9 @@ class PauseView:
     pause_time: datetime
     note: str
 
+    def to_json(self) -> dict[str, Any]:
+        return as_json(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitReasonView:

@@ -8,13 +8,13 @@ from job_api.command.batch import batch
 from job_api.command.cancelling import cancel
 from job_api.command.demo import demo
 from job_api.command.explaining import explain
-from job_api.command.operating import list_executors, list_queues
+from job_api.command.operating import list_executors
 from job_api.command.options import EXIT_CODES
 from job_api.command.outbox import outbox
+from job_api.command.pausing import queues
 from job_api.command.reading import get_job, list_jobs
 from job_api.command.retrying import retry
 from job_api.command.submitting import submit
-from job_api.command.top import top
 from job_api.command.watching import watch
 
 
@@ -28,11 +28,10 @@ def register(app: typer.Typer) -> None:
     app.command("cancel", epilog=EXIT_CODES)(cancel)
     app.command("retry", epilog=EXIT_CODES)(retry)
     app.command("explain", epilog=EXIT_CODES)(explain)
-    app.command("queues", epilog=EXIT_CODES)(list_queues)
     app.command("executors", epilog=EXIT_CODES)(list_executors)
-    app.command("top", epilog=EXIT_CODES)(top)
     app.add_typer(batch, name="batch")
     app.add_typer(outbox, name="outbox")
+    app.add_typer(queues, name="queues")
     app.command("demo")(demo)
 
 

@@ -1,4 +1,4 @@
-"""`baton queues` and `baton executors`."""
+"""What `baton queues` and `baton executors` list."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from job_api.command.exits import ending
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
 
 
-def list_queues(*, as_json: AsJson = False, address: Address = DEFAULT_ADDRESS, token: Token = None) -> None:
-    """List queues: what waits and runs in each, and how many executors serve it."""
+def print_queues(*, as_json: bool, address: str, token: str | None) -> None:
     with ending(), connect(address, token) as client:
         queues = list(client.queues())
         if as_json:

@@ -14,9 +14,9 @@ from shared.catalog.definition import Limits
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.events import OutboxState
 from shared.domain.identity import JobId, JobType
+from shared.domain.pauses import Pausable, Pause
 from shared.domain.queues import more_urgent
 from shared.storage.explanations import AbleExecutors, Standing, UsedLimits, WaitingRow
-from shared.storage.pauses import Pausable, Pause
 from shared.storage.transactions import Transaction, Transactions
 from shared.streams.lease_streams import LeaseStreams
 

@@ -11,6 +11,7 @@ from job_api.operations.paging import Page, PageRequest
 from shared.catalog.catalog import Catalog
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.identity import QueueName, StreamName
+from shared.domain.pauses import Pausable, Pause, PauseKind
 from shared.domain.queues import BAND_STARTS, StreamKey, queue_of
 from shared.storage.queue_figures import WaitingStream
 from shared.storage.transactions import Transaction, Transactions
@@ -28,6 +29,7 @@ class QueueStatus:
         oldest_due_age: How long the oldest due job has waited; None if none is due.
         executors: Those that announce one of its job types and were heard of lately.
         credits: Leases that they can take now, at least; None if nobody tells.
+        pause: None while the queue is not paused.
     """
 
     queue: QueueName
@@ -39,6 +41,7 @@ class QueueStatus:
     finished_last_minute: int
     executors: int
     credits: int | None
+    pause: Pause | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class _Figures:
     running: Mapping[QueueName, int]
     finished: Mapping[QueueName, int]
     executors: Mapping[QueueName, int]
+    pauses: Mapping[Pausable, Pause]
 
     @property
     def streams(self) -> Iterable[StreamName]:
@@ -89,6 +93,7 @@ class ListQueues:
             await transaction.queue_figures.running(),
             await transaction.queue_figures.finished_last_minute(),
             await transaction.queue_figures.executors(types),
+            await transaction.pauses.all(),
         )
 
     def _status(self, name: QueueName, figures: _Figures, credits: int | None) -> QueueStatus:
@@ -105,6 +110,7 @@ class ListQueues:
             finished_last_minute=figures.finished.get(name, 0),
             executors=figures.executors.get(name, 0),
             credits=credits,
+            pause=figures.pauses.get(Pausable(PauseKind.QUEUE, name)),
         )
 
     async def _credits(self, names: Iterable[QueueName], figures: _Figures) -> Mapping[QueueName, int]:

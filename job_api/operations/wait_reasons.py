@@ -9,9 +9,9 @@ from datetime import datetime
 from shared.catalog.definition import Limits
 from shared.domain.identity import JobId
 from shared.domain.jobs import WaitCause
+from shared.domain.pauses import Pausable, Pause, PauseKind
 from shared.storage.explanations import AbleExecutors, Running, Standing, UsedLimits, WaitingRow
 from shared.storage.jobs_ahead import AHEAD_MAX
-from shared.storage.pauses import Pausable, Pause, PauseKind
 from shared.storage.queue_figures import SEEN_WITHIN
 
 

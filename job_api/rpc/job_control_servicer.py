@@ -120,7 +120,7 @@ class RequestLimits:
 
 
 class JobControlServicer(OperatorServicer, BatchServicer):
-    """What is not here yet is UNIMPLEMENTED, as the generated class says."""
+    """JobControl on the wire: parse, ask one operation, render."""
 
     def __init__(self, operations: Operations, limits: RequestLimits) -> None:
         OperatorServicer.__init__(self, operations.for_operators)

@@ -9,9 +9,15 @@ from job_api.operations.list_outbox_messages import OutboxMessage, OutboxState
 from job_api.operations.list_queues import QueueStatus
 from job_api.rpc.fields import Fields
 from job_api.rpc.messages import duration, timestamp
+from shared.domain.identity import JobType, QueueName
+from shared.domain.pauses import Pausable, Pause, PauseKind
+from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import operation_pb2
 
 OUTBOX_IDS_MAX = 1_000
+NOTE_CHARACTERS_MAX = 200
+NAME_CHARACTERS_MAX = 64
+"""Of a queue or job type; none is longer."""
 
 _OUTBOX_STATES: Mapping[int, OutboxState] = {
     operation_pb2.OUTBOX_STATE_UNSPECIFIED: OutboxState.DEAD,
@@ -36,6 +42,22 @@ def outbox_ids(fields: Fields, ids: Sequence[int]) -> list[int]:
         if each < 1:
             fields.refuse(f"outbox_ids[{index}]", "must be at least 1")
     return list(ids)
+
+
+def pausable(fields: Fields, request: pb.PauseRequest | pb.ResumeRequest) -> Pausable:
+    """Read what is named; the contract lets a request name one thing only."""
+    if request.WhichOneof("subject") == "job_type":
+        fields.text("job_type", request.job_type, least=1, most=NAME_CHARACTERS_MAX)
+        return Pausable(PauseKind.JOB_TYPE, JobType(request.job_type))
+    if not request.HasField("queue"):
+        fields.refuse("subject", "name a queue or a job type")
+        return Pausable(PauseKind.QUEUE, QueueName(""))
+    fields.text("queue", request.queue, least=1, most=NAME_CHARACTERS_MAX)
+    return Pausable(PauseKind.QUEUE, QueueName(request.queue))
+
+
+def pause_message(pause: Pause) -> operation_pb2.Pause:
+    return operation_pb2.Pause(subject=pause.subject, pause_time=timestamp(pause.pause_time), note=pause.note)
 
 
 def outbox_message(message: OutboxMessage) -> operation_pb2.OutboxMessage:
@@ -77,4 +99,5 @@ def queue_message(status: QueueStatus) -> operation_pb2.QueueStatus:
         finished_last_minute=status.finished_last_minute,
         executors=status.executors,
         credits=status.credits,
+        pause=None if status.pause is None else pause_message(status.pause),
     )

@@ -12,10 +12,13 @@ from job_api.operations.list_audit_records import ListAuditRecords
 from job_api.operations.list_executors import ListExecutors
 from job_api.operations.list_outbox_messages import ListOutboxMessages
 from job_api.operations.list_queues import ListQueues
+from job_api.operations.pause import PauseWork
 from job_api.operations.resend_outbox_messages import ResendOutboxMessages
+from job_api.operations.resume import ResumeWork
 from job_api.rpc import audit_messages, convert, operator_messages
 from job_api.rpc.explanation_messages import reason_message
 from job_api.rpc.fields import Fields
+from job_api.rpc.messages import duration
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2_grpc
 
@@ -28,6 +31,8 @@ class OperatorOperations:
 
     explain_job: ExplainJob
     list_queues: ListQueues
+    pause: PauseWork
+    resume: ResumeWork
     list_executors: ListExecutors
     list_outbox_messages: ListOutboxMessages
     resend_outbox_messages: ResendOutboxMessages
@@ -52,6 +57,19 @@ class OperatorServicer(job_control_pb2_grpc.JobControlServicer):
             queues=[operator_messages.queue_message(each) for each in page.items],
             next_page_token=page.next_token,
         )
+
+    async def Pause(self, request: pb.PauseRequest, context: Context) -> pb.PauseResponse:
+        with Fields() as fields:
+            pausable = operator_messages.pausable(fields, request)
+            note = fields.text("note", request.note, most=operator_messages.NOTE_CHARACTERS_MAX)
+        pause = await self._for_operators.pause(convert.caller(), pausable, note)
+        return pb.PauseResponse(pause=operator_messages.pause_message(pause))
+
+    async def Resume(self, request: pb.ResumeRequest, context: Context) -> pb.ResumeResponse:
+        with Fields() as fields:
+            pausable = operator_messages.pausable(fields, request)
+        span = await self._for_operators.resume(convert.caller(), pausable)
+        return pb.ResumeResponse(paused_time=duration(span))
 
     async def ListExecutors(
         self, request: pb.ListExecutorsRequest, context: Context

@@ -81,6 +81,7 @@ class ClaimLeases:
             incarnation_id=wish.claimant.incarnation_id,
             executor_name=wish.claimant.executor_name,
             terms=self._catalog.lease_terms(self._catalog.definition(wish.job_type)),
+            limits=self._catalog.lease_limits.get(wish.job_type),
         )
 
     def _granted(self, lease: Lease) -> GrantedLease:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType, ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, PositiveInt
 
 from shared.catalog import definition as definitions
 from shared.catalog import modules as module_rules
@@ -17,7 +17,7 @@ from shared.catalog.definition import JobDefinition
 from shared.catalog.queues import SHIPPED_QUEUES, QueueOverride
 from shared.domain.errors import UnknownJobType
 from shared.domain.identity import JobType, QueueName
-from shared.domain.leases import LeaseTerms
+from shared.domain.leases import LeaseTerms, TypeLimits
 from shared.domain.naming import there_are
 from shared.domain.queues import Queue
 from shared.domain.retries import Backoff, RetryPolicy
@@ -53,6 +53,12 @@ class JobTypeOverride(BaseModel):
     """How long a handler may ignore a cancel or the end of its time."""
     max_retries: NonNegativeInt | None = None
     """Tries after the first."""
+    at_once: PositiveInt | None = None
+    """Most leases in all."""
+    at_once_per_owner: PositiveInt | None = None
+    """Most leases of one owner."""
+    per_second: PositiveFloat | None = None
+    """Most leases granted in a second."""
 
     def applied(self, definition: JobDefinition) -> JobDefinition:
         """Return the definition with what is set here."""
@@ -60,8 +66,20 @@ class JobTypeOverride(BaseModel):
             "timeout": self.timeout_seconds and timedelta(seconds=self.timeout_seconds),
             "grace": self.grace_seconds and timedelta(seconds=self.grace_seconds),
             "max_retries": self.max_retries,
+            "limits": replace(definition.limits, **_set(self._limits())),
         }
-        return replace(definition, **{name: value for name, value in changes.items() if value is not None})  # type: ignore[arg-type]
+        return replace(definition, **_set(changes))
+
+    def _limits(self) -> Mapping[str, Any]:
+        return {
+            "at_once": self.at_once,
+            "at_once_per_owner": self.at_once_per_owner,
+            "per_second": self.per_second,
+        }
+
+
+def _set(changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in changes.items() if value is not None}
 
 
 _NO_JOB_TYPES: Mapping[str, JobTypeOverride] = MappingProxyType({})
@@ -84,6 +102,10 @@ class Catalog:
         self.definitions: Mapping[JobType, JobDefinition] = MappingProxyType(
             {each.job_type: each for each in sorted(all_definitions, key=lambda each: each.job_type)}
         )
+        self.lease_limits: Mapping[JobType, TypeLimits] = MappingProxyType(
+            {each.job_type: limits for each in all_definitions if (limits := each.lease_limits())}
+        )
+        """How many leases the job types may have that have a limit."""
 
     def definition(self, job_type: str) -> JobDefinition:
         """Return a job type's definition.

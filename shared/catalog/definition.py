@@ -11,6 +11,7 @@ from enum import StrEnum
 from pydantic import BaseModel
 
 from shared.domain.identity import JobType, QueueName
+from shared.domain.leases import TypeLimits
 from shared.domain.queues import PRIORITY_MAX, StreamKey, band
 from shared.domain.retries import Backoff
 
@@ -18,6 +19,10 @@ JOB_TYPE_PATTERN = re.compile(r"[a-z][a-z0-9_]{1,63}")
 TIMEOUT_MIN = timedelta(seconds=1)
 TIMEOUT_MAX = timedelta(seconds=600)
 """A job that needs longer is cut into several: a lost attempt then costs ten minutes at most."""
+LIMIT_MAX = 1_000_000
+"""The highest limit; more leases at once are counted in no reasonable time, and none is as good."""
+PER_SECOND_MIN = 0.0001
+"""The lowest rate: about nine leases a day."""
 
 
 class Domain(StrEnum):
@@ -45,7 +50,7 @@ class Limits:
     Attributes:
         at_once: Leases in all.
         at_once_per_owner: Leases of one owner.
-        per_second: Leases granted in a second.
+        per_second: Leases granted in a second; after a quiet time one second's worth, at least one, at once.
         losses: So many lost executors fail a job.
         life: A job older than this is not tried again.
     """
@@ -116,6 +121,13 @@ class JobDefinition:
             self.queue, self.job_type, self.input_schema_version, self.output_schema_version, band(priority)
         )
 
+    def lease_limits(self) -> TypeLimits | None:
+        """Return how many leases the type may have; None if it has no limit on them."""
+        limits = self.limits
+        if (limits.at_once, limits.at_once_per_owner, limits.per_second) == (None, None, None):
+            return None
+        return TypeLimits(self.job_type, limits.at_once, limits.at_once_per_owner, limits.per_second)
+
 
 def faults_of(definition: JobDefinition) -> Iterator[str]:
     """Yield a sentence for each thing that is wrong with a definition by itself."""
@@ -143,8 +155,9 @@ def faults_of(definition: JobDefinition) -> Iterator[str]:
         "redacted_output_fields must be fields of output_model": (
             definition.redacted_output_fields <= definition.output_model.model_fields.keys()
         ),
-        "limits must be positive": _limits_positive(definition.limits),
-        "limits on leases at once and per second are not enforced yet": _unlimited(definition.limits),
+        f"limits must be 1 to {LIMIT_MAX:,}, per_second at least {PER_SECOND_MIN}": _limits_hold(
+            definition.limits
+        ),
         "content_safety_check and piece_filter are not done yet": not (
             definition.content_safety_check or definition.piece_filter
         ),
@@ -166,10 +179,9 @@ def _refuses_extra(model: type[BaseModel]) -> bool:
     return model.model_config.get("extra") == "forbid"
 
 
-def _unlimited(limits: Limits) -> bool:
-    return (limits.at_once, limits.at_once_per_owner, limits.per_second) == (None, None, None)
-
-
-def _limits_positive(limits: Limits) -> bool:
-    values = (limits.at_once, limits.at_once_per_owner, limits.per_second, limits.losses)
-    return all(value is None or value > 0 for value in values)
+def _limits_hold(limits: Limits) -> bool:
+    counts = (limits.at_once, limits.at_once_per_owner, limits.losses)
+    rate = limits.per_second
+    return all(each is None or 1 <= each <= LIMIT_MAX for each in counts) and (
+        rate is None or PER_SECOND_MIN <= rate <= LIMIT_MAX
+    )

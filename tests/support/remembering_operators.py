@@ -47,6 +47,18 @@ class RememberingOperators(job_control_pb2_grpc.JobControlServicer):
         self._refuse(context)
         return pb.ListQueuesResponse(queues=[a_queue()])
 
+    def Pause(self, request: Any, context: Any) -> pb.PauseResponse:
+        self._refuse(context)
+        self.asked.append(request)
+        pause = operation_pb2.Pause(subject="root", pause_time=THEN, note=request.note)
+        return pb.PauseResponse(pause=pause)
+
+    def Resume(self, request: Any, context: Any) -> pb.ResumeResponse:
+        self._refuse(context)
+        self.asked.append(request)
+        seconds = 0 if request.queue == "import" else 3725
+        return pb.ResumeResponse(paused_time=Duration(seconds=seconds))
+
     def _refuse(self, context: Any) -> None:
         """End the call if it is to be refused; the other half says how."""
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from shared.catalog.definition import CredentialMode, Limits
 from shared.catalog.queues import MEDIA_QUEUES, SHIPPED_QUEUES, QueueOverride
 from shared.domain.errors import UnknownJobType
 from shared.domain.identity import JobType
+from shared.domain.leases import TypeLimits
 
 GOOD = synthetic.DEFINITION
 
@@ -44,8 +46,13 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"output_model": Open}, "output_model must refuse unknown fields"),
     ({"upload_field": "nothing"}, "upload_field must be a field of input_model"),
     ({"redacted_output_fields": frozenset({"nothing"})}, "redacted_output_fields must be fields"),
-    ({"limits": Limits(losses=0)}, "limits must be positive"),
-    ({"limits": Limits(at_once=3)}, "are not enforced yet"),
+    ({"limits": Limits(losses=0)}, "limits must be 1 to 1,000,000, per_second at least 0.0001"),
+    ({"limits": Limits(at_once=0)}, "limits must be 1 to 1,000,000"),
+    ({"limits": Limits(at_once=1_000_001)}, "limits must be 1 to 1,000,000"),
+    ({"limits": Limits(at_once_per_owner=-1)}, "limits must be 1 to 1,000,000"),
+    ({"limits": Limits(per_second=0.0)}, "limits must be 1 to 1,000,000"),
+    ({"limits": Limits(per_second=math.nan)}, "limits must be 1 to 1,000,000"),
+    ({"limits": Limits(per_second=math.inf)}, "limits must be 1 to 1,000,000"),
     ({"content_safety_check": True}, "are not done yet"),
 ]
 
@@ -119,6 +126,17 @@ def test_a_deployment_changes_what_it_names_and_nothing_else() -> None:
     assert changed.lease_terms(definition).grace == timedelta(seconds=4)
     assert changed.lease_terms(definition).timeout == GOOD.timeout
     assert changed.retry_policy(definition).max_retries == 0
+
+
+def test_limits_on_leases_are_those_of_the_definition_and_of_the_deployment() -> None:
+    limited = replace(GOOD, limits=Limits(at_once=3, per_second=2.5))
+    override = JobTypeOverride(at_once_per_owner=1, per_second=0.5)
+
+    assert catalog.load().lease_limits == {}
+    assert GOOD.lease_limits() is None
+    assert limited.lease_limits() == TypeLimits(GOOD.job_type, at_once=3, per_second=2.5)
+    assert override.applied(limited).lease_limits() == TypeLimits(GOOD.job_type, 3, 1, 0.5)
+    assert override.applied(limited).limits.losses == Limits().losses
 
 
 def test_names_that_do_not_exist_can_not_be_changed() -> None:

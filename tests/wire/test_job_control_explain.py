@@ -14,11 +14,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from shared.domain.identity import JobType, Owner, QueueName
 from shared.domain.jobs import JobState
+from shared.domain.pauses import Pausable, PauseKind
 from shared.gen.baton.v1 import execution_service_pb2 as worker_pb
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import operation_pb2
 from shared.gen.baton.v1 import operation_pb2 as told
-from shared.storage.pauses import Pausable, PauseKind
 from tests.support import storage
 from tests.support.control_service import NO_JOB, Control, bearing, control_running, refused
 from tests.support.execution_service import Execution, execution_running
@@ -143,11 +143,12 @@ async def test_what_is_paused_is_told_by_whom_since_when_and_why(
     job = await control.create(run_time=later(TOMORROW))
     async with control.transactions.begin() as transaction:
         drill = Pausable(PauseKind.QUEUE, QueueName("drill"))
-        paused = await transaction.pauses.add(drill, subject=Owner("root"), note="the disk is full")
+        await transaction.pauses.add(drill, subject=Owner("root"), note="the disk is full")
         synthetic = Pausable(PauseKind.JOB_TYPE, JobType("synthetic"))
         await transaction.pauses.add(synthetic, subject=Owner("eve"), note="")
         other = Pausable(PauseKind.JOB_TYPE, JobType("document_import"))
         await transaction.pauses.add(other, subject=Owner("eve"), note="")
+        paused = (await transaction.pauses.all())[drill]
     not_due, queue, job_type = await explained_as(
         control,
         job.job_id,

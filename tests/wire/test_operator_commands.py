@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -14,6 +14,8 @@ from shared.domain.errors import PermissionDenied
 from tests.support.remembering_control import Service, remembering_control
 from tests.support.remembering_operators import INCARNATION
 from tests.support.scripted_control import JOB
+
+SINCE = f"{datetime.fromtimestamp(1_900_000_000, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 @pytest.fixture
@@ -116,6 +118,50 @@ def test_queues_are_a_table_for_people_and_json_for_scripts(service: Service) ->
     }
 
 
+def test_a_queue_is_paused_with_a_note_and_resumed(service: Service) -> None:
+    paused = service.run("queues", "pause", "drill", "--note", "the disk is full")
+    resumed = service.run("queues", "resume", "drill")
+    never = service.run("queues", "resume", "import")
+
+    assert paused.stdout == f"the queue drill is paused by root since {SINCE}: the disk is full\n"
+    assert resumed.stdout == "the queue drill was paused for 1:02:05 and goes on\n"
+    assert never.stdout == "the queue import was not paused\n"
+    pause, resume, _ = service.servicer.asked
+    assert (pause.WhichOneof("subject"), pause.queue, pause.note) == ("queue", "drill", "the disk is full")
+    assert (resume.WhichOneof("subject"), resume.queue) == ("queue", "drill")
+
+
+def test_a_job_type_is_paused_and_resumed_for_scripts(service: Service) -> None:
+    paused = service.run("queues", "pause", "--type", "synthetic", "--json")
+    resumed = service.run("queues", "resume", "--type", "synthetic", "--json")
+
+    assert json.loads(paused.stdout) == {"subject": "root", "pauseTime": "2030-03-17T17:46:40Z", "note": ""}
+    assert json.loads(resumed.stdout) == {"pausedTime": "3725s"}
+    assert [each.WhichOneof("subject") for each in service.servicer.asked] == ["job_type", "job_type"]
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_it_must_be_said_what_to_pause_or_resume(service: Service, verb: str) -> None:
+    for arguments in ((), ("drill", "--type", "synthetic")):
+        result = service.run("queues", verb, *arguments)
+        assert result.exit_code == 2
+        assert result.stderr == "baton: name a queue, or a job type with --type\n"
+    assert service.servicer.asked == []
+
+
+async def test_both_clients_pause_and_resume(service: Service) -> None:
+    with Client(service.address) as blocking:
+        pause = blocking.pause(queue="drill", note="the disk is full")
+        span = blocking.resume(job_type="synthetic")
+        with pytest.raises(ValueError, match="name a queue or a job type"):
+            blocking.pause()
+    async with AsyncClient(service.address) as client:
+        assert await client.pause(queue="drill", note="the disk is full") == pause
+        assert await client.resume(job_type="synthetic") == span
+    assert (pause.subject, pause.note) == ("root", "the disk is full")
+    assert span == timedelta(hours=1, minutes=2, seconds=5)
+
+
 def test_executors_are_a_table_for_people_and_json_for_scripts(service: Service) -> None:
     header, row = service.run("executors").stdout.splitlines()
     assert header.split()[:4] == ["executor", "incarnation", "runtime", "leases"]
@@ -184,6 +230,8 @@ def test_operators_are_told_what_they_may_not_do(service: Service) -> None:
     for arguments in (
         ("explain", JOB),
         ("queues",),
+        ("queues", "pause", "drill"),
+        ("queues", "resume", "drill"),
         ("executors",),
         ("outbox", "list"),
         ("outbox", "resend", "7"),
