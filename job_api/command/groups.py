@@ -15,6 +15,7 @@ from job_api.command.pausing import queues
 from job_api.command.reading import get_job, list_jobs
 from job_api.command.retrying import retry
 from job_api.command.submitting import submit
+from job_api.command.top import top
 from job_api.command.watching import watch
 
 
@@ -29,6 +30,7 @@ def register(app: typer.Typer) -> None:
     app.command("retry", epilog=EXIT_CODES)(retry)
     app.command("explain", epilog=EXIT_CODES)(explain)
     app.command("executors", epilog=EXIT_CODES)(list_executors)
+    app.command("top", epilog=EXIT_CODES)(top)
     app.add_typer(batch, name="batch")
     app.add_typer(outbox, name="outbox")
     app.add_typer(queues, name="queues")
