@@ -113,7 +113,7 @@ class Audit:
     async def page(
         self, wanted: AuditFilter, *, after: AuditPosition | None, limit: int
     ) -> list[AuditRecord]:
-        """Return up to `limit` records, newest first, from behind `after` on."""
+        """Return up to `limit` records, newest first, from behind `after` on, which is one of them."""
         rows = await self._connection.execute(page_statement(wanted, after=after, limit=limit))
         return [AuditRecord(**row) for row in rows.mappings()]
 
@@ -137,9 +137,11 @@ def _conditions(wanted: AuditFilter, after: AuditPosition | None) -> Iterator[sa
         yield _RECORDS.c.aggregate_id == wanted.aggregate_id
     if wanted.recorded_from is not None:
         yield _RECORDS.c.record_time >= wanted.recorded_from
-    if wanted.recorded_to is not None:
-        yield _RECORDS.c.record_time < wanted.recorded_to
-    if after is not None:
+    # One upper bound, and the nearer one: with two, an index is read from the farther one on.
+    if after is None:
+        if wanted.recorded_to is not None:
+            yield _RECORDS.c.record_time < wanted.recorded_to
+    else:
         place = sa.tuple_(_RECORDS.c.record_time, _RECORDS.c.audit_id)
         yield place < sa.tuple_(
             sa.literal(after.record_time, _RECORDS.c.record_time.type),
