@@ -24,7 +24,16 @@ from shared.storage.transactions import Transactions
 from shared.streams.wake_ups import WakeUps
 from tests.support.batch_calls import BatchCalls
 from tests.support.batches import SUCCESS, a_batch, end, events_of, faults_of_batches, jobs_of, the_batch
-from tests.support.storage import FINAL, RETRYABLE, Session, a_session, claim, claim_request, ending, opened
+from tests.support.storage import (
+    FINAL,
+    RETRYABLE,
+    Session,
+    a_session,
+    claim,
+    claim_request,
+    ending_of,
+    opened,
+)
 
 ACTORS = 10
 FEW = 6
@@ -86,12 +95,11 @@ class Racer:
         leases = [LeaseRef(JobId(job_id), token) for job_id, token in await self._found(_LEASED)]
         async with self._transactions.begin() as transaction:
             held = await transaction.attempts.lock(leases)
-            ends = [await ending(transaction, lease, self._end_of(each)) for lease, each in held.items()]
+            ends = [ending_of(each, self._end_of(each)) for each in held.values()]
             assert len(await transaction.states.end_attempts(ends)) == len(held)
 
     def _end_of(self, held: HeldAttempt) -> AttemptEnd:
-        stopped = AttemptEnd(AttemptOutcome.CANCELLED)
-        return stopped if held.standing.cancel_requested else self._draw.choice(ENDS)
+        return _last_end(held) if held.standing.cancel_requested else self._draw.choice(ENDS)
 
     async def cancel_jobs(self, _: Session) -> None:
         waiting = [JobId(job_id) for job_id, _ in await self._found(_WAITING)]
@@ -160,15 +168,12 @@ async def bring_to_its_end(transactions: Transactions) -> None:
         await claim(transactions, *requests)
         async with transactions.begin() as transaction:
             held = await transaction.attempts.lock([LeaseRef(each.job_id, each.token) for each in leased])
-            ends = [
-                await ending(
-                    transaction,
-                    lease,
-                    AttemptEnd(AttemptOutcome.CANCELLED) if each.standing.cancel_requested else SUCCESS,
-                )
-                for lease, each in held.items()
-            ]
+            ends = [ending_of(each, _last_end(each)) for each in held.values()]
             await transaction.states.end_attempts(ends)
+
+
+def _last_end(held: HeldAttempt) -> AttemptEnd:
+    return AttemptEnd(AttemptOutcome.CANCELLED) if held.standing.cancel_requested else SUCCESS
 
 
 def check_story(events: list[BatchEvent], size: int) -> int:

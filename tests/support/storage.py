@@ -14,6 +14,7 @@ from shared.domain.jobs import Job, JobChange, JobError, JobState
 from shared.domain.leases import ClaimRequest, Lease, LeaseRef, LeaseTerms, make_token
 from shared.domain.retries import Backoff, RetryPolicy
 from shared.runtime.ids import new_id, new_secret
+from shared.storage.attempts import HeldAttempt
 from shared.storage.creation import NewJob
 from shared.storage.database import open_engine
 from shared.storage.state_changes import Ending
@@ -121,7 +122,12 @@ async def a_lease(
 
 async def ending(transaction: Transaction, lease: LeaseRef, end: AttemptEnd) -> Ending:
     """Lock a held attempt and decide its end by `POLICY`, without a wait before the next one."""
-    held = (await transaction.attempts.lock([lease]))[lease]
+    return ending_of((await transaction.attempts.lock([lease]))[lease], end)
+
+
+def ending_of(held: HeldAttempt, end: AttemptEnd) -> Ending:
+    """Decide as `ending` does, of an attempt that is locked."""
+    lease = held.lease
     if end.outcome is AttemptOutcome.SUCCEEDED:
         decision = Finish(JobChange.SUCCEEDED, None, held.standing)
         return Ending(lease, end, decision, output=b"{}", output_hash="00")
