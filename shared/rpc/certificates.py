@@ -48,7 +48,7 @@ def server_credentials(files: ServerFiles) -> grpc.ServerCredentials:
     """Make credentials that follow the files, while the port stays open.
 
     Files that don't fit together, as half-way through a renewal, change nothing: the last that did go on.
-    Connections that stand are left alone.
+    Connections that stand are left alone. gRPC lets them serve one server, once.
 
     Raises:
         StartupFault: The files can't be used.

@@ -14,6 +14,7 @@ from shared.domain.scopes import JOBS_READ
 from shared.rpc.calls import Context
 from shared.rpc.identity import KnownBy, Verify
 from shared.rpc.server import Entrance, OpenServer, Service, open_server, serving
+from shared.rpc.tls import async_channel
 
 NAME = "baton.test.FourKinds"
 KINDS = ("UnaryUnary", "UnaryStream", "StreamUnary", "StreamStream")
@@ -92,20 +93,22 @@ async def running(
     act: Act,
     *,
     verify: Verify | None = None,
+    entrance: Entrance | None = None,
+    credentials: grpc.ChannelCredentials | None = None,
     scopes: dict[str, str] | None = None,
     message_bytes_max: int = 1 << 20,
     call_time_max: timedelta = timedelta(seconds=30),
 ) -> AsyncIterator[Running]:
-    """Run a real server with the service on a free port, and a channel to it."""
+    """Run a real server with the service on a free port, and a channel to it; with credentials, by TLS."""
     opened = open_server(
         "127.0.0.1:0",
         [four_kinds(act, scopes=scopes)],
-        entrance=Entrance(KnownBy(verify)),
+        entrance=entrance or Entrance(KnownBy(verify)),
         message_bytes_max=message_bytes_max,
         call_time_max=call_time_max,
     )
     async with (
         serving(opened, grace=timedelta(seconds=0.1)),
-        grpc.aio.insecure_channel(opened.address) as channel,
+        async_channel(opened.address, credentials, ()) as channel,
     ):
         yield Running(opened, channel)
