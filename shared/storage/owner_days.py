@@ -98,7 +98,7 @@ update owner_days d set jobs = d.jobs + held.jobs from held where d.owner = held
 _REMOVE = sa.text("""
 delete from owner_days where (owner, day) in (
     select owner, day from owner_days
-    where day < (engine_time() at time zone 'UTC' - cast(:age as interval))::date
+    where day < (select (engine_time() at time zone 'UTC' - cast(:age as interval))::date)
     order by day limit :limit for update skip locked)
 """)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -23,11 +23,12 @@ from shared.catalog import catalog as catalogs
 from shared.catalog.synthetic import SyntheticInput
 from shared.domain.identity import JobType, Owner
 from shared.runtime.ids import new_id
+from shared.storage import owner_days
 from shared.storage.owner_days import OwnerUsage
 from shared.storage.transactions import Transaction, Transactions
 from tests.support.blocking import until_blocked
 from tests.support.database_time import DatabaseTime
-from tests.support.storage import a_job
+from tests.support.storage import a_job, new_job
 
 ADA, BOB = Owner("ada"), Owner("bob")
 WISH = CreateJobCommand(job_type="synthetic", input=b"{}")
@@ -181,3 +182,37 @@ async def test_days_of_past_months_are_removed_in_bounded_steps(
     assert await Retention(transactions).step() is True
     assert await Retention(transactions).step() is False
     assert [each.owner for each in await days(transactions)] == [ADA]
+
+
+STATEMENTS: dict[str, tuple[sa.TextClause, dict[str, Any], set[str]]] = {
+    "what was used": (
+        owner_days._USAGE,
+        {"owners": ["owner-1"], "day": date(2026, 1, 10), "active_max": 10},
+        {"owner_days_pkey", "outbox_first_by_owner", "outbox_later"},
+    ),
+    "how a day begins": (
+        owner_days._BEGIN,
+        {"owner": ["owner-1"], "day": [date(2026, 1, 10)]},
+        {"owner_days_pkey", "jobs_by_owner"},
+    ),
+    "old days": (owner_days._REMOVE, {"age": timedelta(days=32), "limit": 10}, {"owner_days_by_day"}),
+}
+
+
+@pytest.mark.parametrize("case", list(STATEMENTS))
+async def test_days_and_active_jobs_are_found_by_indexes(transactions: Transactions, case: str) -> None:
+    statement, parameters, indexes = STATEMENTS[case]
+    async with transactions.begin() as transaction:
+        await transaction.creation.create_jobs(
+            [new_job(owner=Owner(f"owner-{number % 50}")) for number in range(1_000)]
+        )
+        fill = "insert into owner_days select 'owner-' || n, '2026-01-10', 1 from generate_series(1, 2000) n"
+        await transaction.connection.execute(sa.text(fill))
+    async with transactions.begin() as transaction:
+        await transaction.connection.execute(sa.text("analyze"))
+        explained = await transaction.connection.execute(sa.text(f"explain {statement}"), parameters)
+        plan = "\n".join(row[0] for row in explained)
+    assert {each for each in indexes if each in plan} == indexes
+    assert "Filter: (day" not in plan
+    for table in ("jobs", "outbox", "owner_days"):
+        assert f"Seq Scan on {table}" not in plan
