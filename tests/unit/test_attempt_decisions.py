@@ -61,6 +61,16 @@ def test_with_a_cancel_requested_every_end_counts_as_cancelled_and_costs_nothing
 
 
 @pytest.mark.parametrize("end", EVERY_END, ids=lambda end: f"{end.outcome}-{end.error and end.error.code}")
+def test_in_a_cancelled_batch_every_end_counts_as_what_it_is_and_is_the_last(end: AttemptEnd) -> None:
+    skipping = replace(FRESH, skipping=True)
+    decision = follows(end, skipping)
+
+    assert effective(end, skipping) == end
+    assert isinstance(decision, Finish)
+    assert (decision.change, decision.error) == (JobChange.CANCELLED, None)
+
+
+@pytest.mark.parametrize("end", EVERY_END, ids=lambda end: f"{end.outcome}-{end.error and end.error.code}")
 def test_without_a_cancel_an_end_counts_as_what_it_is(end: AttemptEnd) -> None:
     assert effective(end, FRESH) == end
 

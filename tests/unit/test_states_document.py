@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.domain.attempts import AttemptEnd, AttemptOutcome, Standing, decide
+from shared.domain.batches import BATCH_TRANSITIONS, OPEN_STATES, BatchState
 from shared.domain.events import JobEventKind
 from shared.domain.jobs import TERMINAL_STATES, TRANSITIONS, JobState
 from shared.domain.retries import Backoff, RetryClass, RetryPolicy, retry_class
@@ -54,6 +55,21 @@ def test_the_page_lists_every_change_with_its_sources_and_target() -> None:
     }
 
     assert told == {change: (set(each.sources), each.target) for change, each in TRANSITIONS.items()}
+
+
+def test_the_page_lists_every_state_of_a_batch_and_which_have_open_items() -> None:
+    rows = table("States of a batch")
+
+    assert [word(state) for state, *_ in rows] == list(BatchState)
+    assert {word(state) for state, is_open, _ in rows if is_open == "yes"} == OPEN_STATES
+
+
+def test_the_page_lists_every_change_of_a_batch_with_its_sources_and_target() -> None:
+    told = {
+        word(change): (words(sources), word(to)) for change, sources, to, _ in table("Changes of a batch")
+    }
+
+    assert told == {change: (set(each.sources), each.target) for change, each in BATCH_TRANSITIONS.items()}
 
 
 def test_the_diagram_draws_every_change_and_no_other() -> None:
