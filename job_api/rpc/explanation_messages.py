@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from job_api.operations.wait_reasons import WaitReason
 from job_api.rpc.messages import timestamp
+from job_api.rpc.operator_messages import pause_message
 from shared.gen.baton.v1 import operation_pb2
 
 
@@ -12,17 +13,7 @@ def reason_message(reason: WaitReason) -> operation_pb2.WaitReason:
         cause=operation_pb2.WaitCause.Value(f"WAIT_CAUSE_{reason.cause.name}"),
         sentence=reason.sentence,
         until_time=timestamp(reason.until_time),
-        pause=_pause(reason),
+        pause=None if reason.pause is None else pause_message(reason.pause),
         holding_job_ids=[str(each) for each in reason.holding_job_ids],
         count=reason.count,
-    )
-
-
-def _pause(reason: WaitReason) -> operation_pb2.Pause | None:
-    if reason.pause is None:
-        return None
-    return operation_pb2.Pause(
-        subject=reason.pause.subject,
-        pause_time=timestamp(reason.pause.pause_time),
-        note=reason.pause.note,
     )

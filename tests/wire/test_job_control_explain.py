@@ -12,9 +12,8 @@ import pytest
 import sqlalchemy as sa
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from shared.domain.identity import JobType, Owner, QueueName
+from shared.domain.identity import Owner
 from shared.domain.jobs import JobState
-from shared.domain.pauses import Pausable, PauseKind
 from shared.gen.baton.v1 import execution_service_pb2 as worker_pb
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import operation_pb2
@@ -141,14 +140,9 @@ async def test_what_is_paused_is_told_by_whom_since_when_and_why(
 ) -> None:
     await execution.executor()
     job = await control.create(run_time=later(TOMORROW))
-    async with control.transactions.begin() as transaction:
-        drill = Pausable(PauseKind.QUEUE, QueueName("drill"))
-        await transaction.pauses.add(drill, subject=Owner("root"), note="the disk is full")
-        synthetic = Pausable(PauseKind.JOB_TYPE, JobType("synthetic"))
-        await transaction.pauses.add(synthetic, subject=Owner("eve"), note="")
-        other = Pausable(PauseKind.JOB_TYPE, JobType("document_import"))
-        await transaction.pauses.add(other, subject=Owner("eve"), note="")
-        paused = (await transaction.pauses.all())[drill]
+    paused = await control.stub.Pause(pb.PauseRequest(queue="drill", note="the disk is full"))
+    await control.stub.Pause(pb.PauseRequest(job_type="synthetic"))
+    await control.stub.Pause(pb.PauseRequest(job_type="document_import"))
     not_due, queue, job_type = await explained_as(
         control,
         job.job_id,
@@ -156,13 +150,16 @@ async def test_what_is_paused_is_told_by_whom_since_when_and_why(
         told.WAIT_CAUSE_QUEUE_PAUSED,
         told.WAIT_CAUSE_JOB_TYPE_PAUSED,
     )
-    assert (queue.pause.subject, queue.pause.note) == ("root", "the disk is full")
-    assert queue.pause.pause_time.ToDatetime(tzinfo=UTC) == paused.pause_time
-    assert queue.sentence.startswith("Its queue drill was paused by root at ")
+    assert (queue.pause.subject, queue.pause.note) == ("local", "the disk is full")
+    assert queue.pause == paused.pause
+    assert queue.sentence.startswith("Its queue drill was paused by local at ")
     assert queue.sentence.endswith(" UTC: the disk is full.")
-    assert job_type.sentence.startswith("Its job type synthetic was paused by eve at ")
+    assert job_type.sentence.startswith("Its job type synthetic was paused by local at ")
     assert job_type.sentence.endswith(" UTC.")
     assert not not_due.HasField("pause")
+    await control.stub.Resume(pb.ResumeRequest(queue="drill"))
+    _, job_type = await explained(control, job.job_id)
+    assert job_type.cause == told.WAIT_CAUSE_JOB_TYPE_PAUSED
 
 
 async def test_without_any_executor_that_is_said_with_type_and_versions(control: Control) -> None:
