@@ -306,7 +306,7 @@ class CreateJobError(_message.Message):
     field: _builtins.str
     """For INVALID_INPUT: the path of the first field at fault."""
     job_id: _builtins.str
-    """For IDEMPOTENCY_KEY_REUSED: the job that the key stands for."""
+    """For IDEMPOTENCY_KEY_REUSED: the job that the key stands for; empty if that is a batch, which the message names."""
     def __init__(
         self,
         *,

@@ -232,7 +232,8 @@ class JobControlServicer(object):
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): a field is outside its documented range; `BadRequest` names it.
         * `INVALID_ARGUMENT` (`UNKNOWN_JOB_TYPE`): no such job type is registered.
         * `INVALID_ARGUMENT` (`PAYLOAD_TOO_LARGE`): the input is over its limit.
-        * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key was used for different content; the metadata `job_id` names its job.
+        * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key was used for different content; the metadata `job_id` names its job,
+        or `batch_id` its batch: batches share the keys of their job type.
         * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`): the owner has as many active jobs as allowed; `QuotaFailure` names the limit. A
         job that ends makes room.
         * `RESOURCE_EXHAUSTED` (`QUOTA_EXCEEDED`): the owner's day or month, by UTC, is used up; `QuotaFailure` says which, and
@@ -362,6 +363,7 @@ class JobControlServicer(object):
         """Runs a FAILED or CANCELLED job again: a new job with the old input, which names its origin. Needs `jobs.write`.
 
         Owner, target, labels, priority, credential and prompt version are the old job's; its run time and start-by time are past.
+        The new job is in no batch: an item of a batch is tried again within it by RetryBatchItems.
         Idempotent by `idempotency_key`, like CreateJob; without a key each call creates a job.
 
         Errors:
@@ -369,7 +371,8 @@ class JobControlServicer(object):
         * `FAILED_PRECONDITION` (`JOB_NOT_RETRYABLE`): it is not FAILED or CANCELLED, its input has expired, or its job type is gone
         or takes another version of inputs now.
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): the id or the key is malformed.
-        * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` names its job.
+        * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` or `batch_id`
+        names it.
         * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner is reached, as for CreateJob.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -482,6 +485,9 @@ class JobControlServicer(object):
     def CancelBatch(self, request, context):
         """Cancels a batch: waiting items are skipped at once, running ones finish. Needs the scope `jobs.write`.
 
+        A running item may still succeed; any other end of its attempt skips it. Once none runs the batch is CANCELLED, whatever
+        has succeeded. Asking again before that is OK again, and changes nothing.
+
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
         * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch has settled.
@@ -493,9 +499,15 @@ class JobControlServicer(object):
     def RetryBatchItems(self, request, context):
         """Tries failed items of a batch again, all or some. Needs the scope `jobs.write`.
 
+        Each gets a new job under its number, whose `origin_job_id` is the failed one. A batch that is PARTIALLY_FAILED or FAILED
+        becomes QUEUED; one with open items, that was not cancelled, stays as it is. All or none: if one can't be tried again none
+        is. Of two calls for one item the second is refused; where all failed items are meant, and none is left while others are
+        open, it is OK with a `count` of 0.
+
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
-        * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it.
+        * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it; an item's input has
+        expired; or the job type is gone, or takes another version of inputs now. The message says which.
         * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner leaves no room for all of them; none is
         tried again.
         """
@@ -505,6 +517,9 @@ class JobControlServicer(object):
 
     def SelectBatchItems(self, request, context):
         """Picks succeeded items of a settled batch, which becomes SELECTED. Needs the scope `jobs.write`.
+
+        The batch is AWAITING_REVIEW or PARTIALLY_FAILED; no item of it can be tried again after that. The same selection asked
+        for again is OK again, and changes nothing; a SELECTED batch takes no other one.
 
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
@@ -516,6 +531,8 @@ class JobControlServicer(object):
 
     def AdvanceBatch(self, request, context):
         """Says that a SELECTED batch was exported, or an EXPORTED one stored. Needs the scope `jobs.write`.
+
+        A batch that is in the state already stays so: asking again is OK again, and changes nothing.
 
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.

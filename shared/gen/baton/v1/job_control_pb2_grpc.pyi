@@ -47,7 +47,8 @@ class JobControlStub:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): a field is outside its documented range; `BadRequest` names it.
     * `INVALID_ARGUMENT` (`UNKNOWN_JOB_TYPE`): no such job type is registered.
     * `INVALID_ARGUMENT` (`PAYLOAD_TOO_LARGE`): the input is over its limit.
-    * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key was used for different content; the metadata `job_id` names its job.
+    * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key was used for different content; the metadata `job_id` names its job,
+      or `batch_id` its batch: batches share the keys of their job type.
     * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`): the owner has as many active jobs as allowed; `QuotaFailure` names the limit. A
       job that ends makes room.
     * `RESOURCE_EXHAUSTED` (`QUOTA_EXCEEDED`): the owner's day or month, by UTC, is used up; `QuotaFailure` says which, and
@@ -132,6 +133,7 @@ class JobControlStub:
     """Runs a FAILED or CANCELLED job again: a new job with the old input, which names its origin. Needs `jobs.write`.
 
     Owner, target, labels, priority, credential and prompt version are the old job's; its run time and start-by time are past.
+    The new job is in no batch: an item of a batch is tried again within it by RetryBatchItems.
     Idempotent by `idempotency_key`, like CreateJob; without a key each call creates a job.
 
     Errors:
@@ -139,7 +141,8 @@ class JobControlStub:
     * `FAILED_PRECONDITION` (`JOB_NOT_RETRYABLE`): it is not FAILED or CANCELLED, its input has expired, or its job type is gone
       or takes another version of inputs now.
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the id or the key is malformed.
-    * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` names its job.
+    * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` or `batch_id`
+      names it.
     * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner is reached, as for CreateJob.
     """
     RetryJobs: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.RetryJobsRequest, _job_control_pb2.RetryJobsResponse]
@@ -216,6 +219,9 @@ class JobControlStub:
     CancelBatch: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.CancelBatchRequest, _job_control_pb2.CancelBatchResponse]
     """Cancels a batch: waiting items are skipped at once, running ones finish. Needs the scope `jobs.write`.
 
+    A running item may still succeed; any other end of its attempt skips it. Once none runs the batch is CANCELLED, whatever
+    has succeeded. Asking again before that is OK again, and changes nothing.
+
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
     * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch has settled.
@@ -223,14 +229,23 @@ class JobControlStub:
     RetryBatchItems: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.RetryBatchItemsRequest, _job_control_pb2.RetryBatchItemsResponse]
     """Tries failed items of a batch again, all or some. Needs the scope `jobs.write`.
 
+    Each gets a new job under its number, whose `origin_job_id` is the failed one. A batch that is PARTIALLY_FAILED or FAILED
+    becomes QUEUED; one with open items, that was not cancelled, stays as it is. All or none: if one can't be tried again none
+    is. Of two calls for one item the second is refused; where all failed items are meant, and none is left while others are
+    open, it is OK with a `count` of 0.
+
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
-    * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it.
+    * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it; an item's input has
+      expired; or the job type is gone, or takes another version of inputs now. The message says which.
     * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner leaves no room for all of them; none is
       tried again.
     """
     SelectBatchItems: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.SelectBatchItemsRequest, _job_control_pb2.SelectBatchItemsResponse]
     """Picks succeeded items of a settled batch, which becomes SELECTED. Needs the scope `jobs.write`.
+
+    The batch is AWAITING_REVIEW or PARTIALLY_FAILED; no item of it can be tried again after that. The same selection asked
+    for again is OK again, and changes nothing; a SELECTED batch takes no other one.
 
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
@@ -238,6 +253,8 @@ class JobControlStub:
     """
     AdvanceBatch: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.AdvanceBatchRequest, _job_control_pb2.AdvanceBatchResponse]
     """Says that a SELECTED batch was exported, or an EXPORTED one stored. Needs the scope `jobs.write`.
+
+    A batch that is in the state already stays so: asking again is OK again, and changes nothing.
 
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
@@ -337,7 +354,8 @@ class JobControlAsyncStub(JobControlStub):
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): a field is outside its documented range; `BadRequest` names it.
     * `INVALID_ARGUMENT` (`UNKNOWN_JOB_TYPE`): no such job type is registered.
     * `INVALID_ARGUMENT` (`PAYLOAD_TOO_LARGE`): the input is over its limit.
-    * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key was used for different content; the metadata `job_id` names its job.
+    * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key was used for different content; the metadata `job_id` names its job,
+      or `batch_id` its batch: batches share the keys of their job type.
     * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`): the owner has as many active jobs as allowed; `QuotaFailure` names the limit. A
       job that ends makes room.
     * `RESOURCE_EXHAUSTED` (`QUOTA_EXCEEDED`): the owner's day or month, by UTC, is used up; `QuotaFailure` says which, and
@@ -422,6 +440,7 @@ class JobControlAsyncStub(JobControlStub):
     """Runs a FAILED or CANCELLED job again: a new job with the old input, which names its origin. Needs `jobs.write`.
 
     Owner, target, labels, priority, credential and prompt version are the old job's; its run time and start-by time are past.
+    The new job is in no batch: an item of a batch is tried again within it by RetryBatchItems.
     Idempotent by `idempotency_key`, like CreateJob; without a key each call creates a job.
 
     Errors:
@@ -429,7 +448,8 @@ class JobControlAsyncStub(JobControlStub):
     * `FAILED_PRECONDITION` (`JOB_NOT_RETRYABLE`): it is not FAILED or CANCELLED, its input has expired, or its job type is gone
       or takes another version of inputs now.
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): the id or the key is malformed.
-    * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` names its job.
+    * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` or `batch_id`
+      names it.
     * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner is reached, as for CreateJob.
     """
     RetryJobs: _aio.UnaryUnaryMultiCallable[_job_control_pb2.RetryJobsRequest, _job_control_pb2.RetryJobsResponse]  # type: ignore[assignment]
@@ -506,6 +526,9 @@ class JobControlAsyncStub(JobControlStub):
     CancelBatch: _aio.UnaryUnaryMultiCallable[_job_control_pb2.CancelBatchRequest, _job_control_pb2.CancelBatchResponse]  # type: ignore[assignment]
     """Cancels a batch: waiting items are skipped at once, running ones finish. Needs the scope `jobs.write`.
 
+    A running item may still succeed; any other end of its attempt skips it. Once none runs the batch is CANCELLED, whatever
+    has succeeded. Asking again before that is OK again, and changes nothing.
+
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
     * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch has settled.
@@ -513,14 +536,23 @@ class JobControlAsyncStub(JobControlStub):
     RetryBatchItems: _aio.UnaryUnaryMultiCallable[_job_control_pb2.RetryBatchItemsRequest, _job_control_pb2.RetryBatchItemsResponse]  # type: ignore[assignment]
     """Tries failed items of a batch again, all or some. Needs the scope `jobs.write`.
 
+    Each gets a new job under its number, whose `origin_job_id` is the failed one. A batch that is PARTIALLY_FAILED or FAILED
+    becomes QUEUED; one with open items, that was not cancelled, stays as it is. All or none: if one can't be tried again none
+    is. Of two calls for one item the second is refused; where all failed items are meant, and none is left while others are
+    open, it is OK with a `count` of 0.
+
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
-    * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it.
+    * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it; an item's input has
+      expired; or the job type is gone, or takes another version of inputs now. The message says which.
     * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner leaves no room for all of them; none is
       tried again.
     """
     SelectBatchItems: _aio.UnaryUnaryMultiCallable[_job_control_pb2.SelectBatchItemsRequest, _job_control_pb2.SelectBatchItemsResponse]  # type: ignore[assignment]
     """Picks succeeded items of a settled batch, which becomes SELECTED. Needs the scope `jobs.write`.
+
+    The batch is AWAITING_REVIEW or PARTIALLY_FAILED; no item of it can be tried again after that. The same selection asked
+    for again is OK again, and changes nothing; a SELECTED batch takes no other one.
 
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
@@ -528,6 +560,8 @@ class JobControlAsyncStub(JobControlStub):
     """
     AdvanceBatch: _aio.UnaryUnaryMultiCallable[_job_control_pb2.AdvanceBatchRequest, _job_control_pb2.AdvanceBatchResponse]  # type: ignore[assignment]
     """Says that a SELECTED batch was exported, or an EXPORTED one stored. Needs the scope `jobs.write`.
+
+    A batch that is in the state already stays so: asking again is OK again, and changes nothing.
 
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
@@ -630,7 +664,8 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): a field is outside its documented range; `BadRequest` names it.
         * `INVALID_ARGUMENT` (`UNKNOWN_JOB_TYPE`): no such job type is registered.
         * `INVALID_ARGUMENT` (`PAYLOAD_TOO_LARGE`): the input is over its limit.
-        * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key was used for different content; the metadata `job_id` names its job.
+        * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key was used for different content; the metadata `job_id` names its job,
+          or `batch_id` its batch: batches share the keys of their job type.
         * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`): the owner has as many active jobs as allowed; `QuotaFailure` names the limit. A
           job that ends makes room.
         * `RESOURCE_EXHAUSTED` (`QUOTA_EXCEEDED`): the owner's day or month, by UTC, is used up; `QuotaFailure` says which, and
@@ -781,6 +816,7 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         """Runs a FAILED or CANCELLED job again: a new job with the old input, which names its origin. Needs `jobs.write`.
 
         Owner, target, labels, priority, credential and prompt version are the old job's; its run time and start-by time are past.
+        The new job is in no batch: an item of a batch is tried again within it by RetryBatchItems.
         Idempotent by `idempotency_key`, like CreateJob; without a key each call creates a job.
 
         Errors:
@@ -788,7 +824,8 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         * `FAILED_PRECONDITION` (`JOB_NOT_RETRYABLE`): it is not FAILED or CANCELLED, its input has expired, or its job type is gone
           or takes another version of inputs now.
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): the id or the key is malformed.
-        * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` names its job.
+        * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` or `batch_id`
+          names it.
         * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner is reached, as for CreateJob.
         """
 
@@ -919,6 +956,9 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_job_control_pb2.CancelBatchResponse, _abc.Awaitable[_job_control_pb2.CancelBatchResponse]]:
         """Cancels a batch: waiting items are skipped at once, running ones finish. Needs the scope `jobs.write`.
 
+        A running item may still succeed; any other end of its attempt skips it. Once none runs the batch is CANCELLED, whatever
+        has succeeded. Asking again before that is OK again, and changes nothing.
+
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
         * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch has settled.
@@ -932,9 +972,15 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_job_control_pb2.RetryBatchItemsResponse, _abc.Awaitable[_job_control_pb2.RetryBatchItemsResponse]]:
         """Tries failed items of a batch again, all or some. Needs the scope `jobs.write`.
 
+        Each gets a new job under its number, whose `origin_job_id` is the failed one. A batch that is PARTIALLY_FAILED or FAILED
+        becomes QUEUED; one with open items, that was not cancelled, stays as it is. All or none: if one can't be tried again none
+        is. Of two calls for one item the second is refused; where all failed items are meant, and none is left while others are
+        open, it is OK with a `count` of 0.
+
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
-        * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it.
+        * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it; an item's input has
+          expired; or the job type is gone, or takes another version of inputs now. The message says which.
         * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner leaves no room for all of them; none is
           tried again.
         """
@@ -946,6 +992,9 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_job_control_pb2.SelectBatchItemsResponse, _abc.Awaitable[_job_control_pb2.SelectBatchItemsResponse]]:
         """Picks succeeded items of a settled batch, which becomes SELECTED. Needs the scope `jobs.write`.
+
+        The batch is AWAITING_REVIEW or PARTIALLY_FAILED; no item of it can be tried again after that. The same selection asked
+        for again is OK again, and changes nothing; a SELECTED batch takes no other one.
 
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
@@ -959,6 +1008,8 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_job_control_pb2.AdvanceBatchResponse, _abc.Awaitable[_job_control_pb2.AdvanceBatchResponse]]:
         """Says that a SELECTED batch was exported, or an EXPORTED one stored. Needs the scope `jobs.write`.
+
+        A batch that is in the state already stays so: asking again is OK again, and changes nothing.
 
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
