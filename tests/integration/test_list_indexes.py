@@ -14,9 +14,11 @@ import pytest
 import pytest_asyncio
 import sqlalchemy as sa
 
-from shared.domain.identity import JobId, Owner
+from shared.domain.batches import BatchState
+from shared.domain.identity import BatchId, JobId, Owner
 from shared.domain.jobs import JobState
-from shared.storage import job_lists, selections, tables
+from shared.storage import batches, job_lists, selections, tables
+from shared.storage.batches import BatchFilter, BatchPosition
 from shared.storage.job_lists import JobFilter, Position
 from tests.support import listed_jobs
 from tests.support.explained import Explained, connect, explained
@@ -81,10 +83,10 @@ class Case:
 
     wanted: Any
     fit: frozenset[str]
-    buffers: int = 800
+    buffers: int = 1_200
 
 
-def jobs_of(*fit: str, buffers: int = 800, **fields: Any) -> Case:
+def jobs_of(*fit: str, buffers: int = 1_200, **fields: Any) -> Case:
     return Case(JobFilter(**fields), frozenset(fit), buffers)
 
 
@@ -126,8 +128,8 @@ JOBS: dict[str, Case] = {
     "a text of most": jobs_of("jobs_by_create_time", text="DOC-"),
     # All open jobs are passed over, and 29 of 30 others.
     "a text of all errors": jobs_of(*TEXTS, "jobs_by_create_time", buffers=3_000, text="could not be read"),
-    # A thousand jobs hold it: they are read and sorted.
-    "a text of a target": jobs_of(*TEXTS, buffers=3_000, text="course-77"),
+    # A thousand jobs hold it: they are read and sorted, or as many others passed over.
+    "a text of a target": jobs_of(*TEXTS, "jobs_by_create_time", buffers=3_000, text="course-77"),
     "a rare text": jobs_of(*TEXTS, text="page 4711 of"),
     "a text without jobs": jobs_of(*TEXTS, text="zzqqy"),
 }
@@ -214,3 +216,66 @@ async def test_a_step_through_a_selection_reads_no_more_than_its_part(
                 await transaction.selections.count(selection, after=after, rows=STEP)
                 fetched = (await transaction.connection.execute(_FETCHED)).scalar_one()
             assert fetched <= 3 * STEP, (selection, after)
+
+
+def batches_of(*fit: str, buffers: int = 300, **fields: Any) -> Case:
+    return Case(BatchFilter(**fields), frozenset(fit), buffers)
+
+
+def in_batch_states(*states: BatchState) -> dict[str, Any]:
+    return {"states": frozenset(states)}
+
+
+BATCHES: dict[str, Case] = {
+    "all": batches_of("batches_by_create_time"),
+    "QUEUED": batches_of("batches_by_state", **in_batch_states(BatchState.QUEUED)),
+    "CANCELLED": batches_of(
+        "batches_by_state", "batches_by_create_time", **in_batch_states(BatchState.CANCELLED)
+    ),
+    "AWAITING_REVIEW": batches_of("batches_by_state", **in_batch_states(BatchState.AWAITING_REVIEW)),
+    "a state without batches": batches_of("batches_by_state", **in_batch_states(BatchState.SELECTED)),
+    # They are scattered, one in 25.
+    "two states": batches_of(
+        "batches_by_state",
+        "batches_by_create_time",
+        buffers=600,
+        **in_batch_states(BatchState.FAILED, BatchState.CANCELLED),
+    ),
+    "a rare type": batches_of("batches_by_type", job_type=listed_jobs.RARE_TYPE),
+    "a large type": batches_of("batches_by_type", "batches_by_create_time", job_type=listed_jobs.LARGE_TYPE),
+    "a target": batches_of("batches_by_target", target_type="course", target_id="course-77"),
+    "a common target type": batches_of("batches_by_create_time", target_type="document"),
+    # All of them are read and sorted: an index in their order would serve few.
+    "a rare target type": batches_of(
+        "batches_by_target", "batches_by_create_time", buffers=1_000, target_type=listed_jobs.RARE_TARGET_TYPE
+    ),
+    "a rare title": batches_of("batches_by_title", text="lost REEL"),
+    "a title of most": batches_of("batches_by_create_time", text="chapter"),
+    "a title without batches": batches_of("batches_by_title", text="zzqqy"),
+}
+
+
+@pytest.mark.parametrize("name", list(BATCHES))
+async def test_a_page_of_batches_reads_little(
+    filled: Filled, connection: asyncpg.Connection, name: str
+) -> None:
+    case = BATCHES[name]
+    middle = BEGIN + (filled.middle - BEGIN) / 10
+    for owner in OWNERS:
+        for after in (None, BatchPosition(middle, BatchId(UUID(int=0)))):
+            wanted = replace(case.wanted, owner=owner)
+            told = await explained(connection, batches.page_statement(wanted, after=after, limit=PAGE))
+            require_fit(
+                told, case, of_owner="batches_by_owner", what=f"{name} of {owner} after {after}: {told}"
+            )
+
+
+async def test_a_page_of_batches_of_a_time_range_reads_that_range_alone(
+    filled: Filled, connection: asyncpg.Connection
+) -> None:
+    middle = BEGIN + (filled.middle - BEGIN) / 10
+    for owner in OWNERS:
+        wanted = BatchFilter(owner=owner, created_from=middle, created_to=middle + timedelta(hours=1))
+        told = await explained(connection, batches.page_statement(wanted, after=None, limit=PAGE))
+        case = Case(wanted, frozenset({"batches_by_create_time"}), 300)
+        require_fit(told, case, of_owner="batches_by_owner", what=f"{owner}: {told}")
