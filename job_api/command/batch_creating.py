@@ -6,13 +6,16 @@ from typing import Annotated
 
 import typer
 
-from job_api.command import batch_inputs, batch_tables, batch_watching, show
+from job_api.command import batch_inputs, batch_tables, batch_watching, completions, show
 from job_api.command.batch_options import target_of
 from job_api.command.exits import ending
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
 from job_api.command.reading import labels_of
 
-JobTypeArgument = Annotated[str, typer.Argument(metavar="TYPE", help="The job type of every item.")]
+JobTypeArgument = Annotated[
+    str,
+    typer.Argument(metavar="TYPE", help="The job type of every item.", autocompletion=completions.job_types),
+]
 
 
 def estimate(

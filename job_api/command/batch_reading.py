@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from job_api.command import batch_tables, show
+from job_api.command import batch_tables, completions, show
 from job_api.command.batch_options import BatchArgument, batch_state_of, target_of
 from job_api.command.exits import ending, say
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
@@ -39,9 +39,16 @@ def get_batch(
 def list_batches(
     *,
     state: Annotated[
-        list[str] | None, typer.Option(help="Only batches in this state; may be given several times.")
+        list[str] | None,
+        typer.Option(
+            help="Only batches in this state; may be given several times.",
+            autocompletion=completions.batch_states,
+        ),
     ] = None,
-    job_type: Annotated[str, typer.Option("--type", help="Only batches of this job type.")] = "",
+    job_type: Annotated[
+        str,
+        typer.Option("--type", help="Only batches of this job type.", autocompletion=completions.job_types),
+    ] = "",
     target: Annotated[
         str, typer.Option(metavar="TYPE:ID", help="Only batches about this; TYPE: for all of a type.")
     ] = "",
@@ -78,7 +85,10 @@ def list_items(
     *,
     state: Annotated[
         list[str] | None,
-        typer.Option(help="Only items whose newest job is in this state; may be given several times."),
+        typer.Option(
+            help="Only items whose newest job is in this state; may be given several times.",
+            autocompletion=completions.job_states,
+        ),
     ] = None,
     limit: Limit = 1_000,
     as_json: AsJson = False,

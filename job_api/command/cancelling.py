@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from job_api.command import selecting, show
+from job_api.command import completions, selecting, show
 from job_api.command.exits import ending
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
 from job_api.command.reading import state_of
@@ -17,7 +17,10 @@ def cancel(
     job_id: JobArgument = None,
     *,
     state: Annotated[
-        list[str] | None, typer.Option(help="All jobs in this state, QUEUED or RUNNING.")
+        list[str] | None,
+        typer.Option(
+            help="All jobs in this state, QUEUED or RUNNING.", autocompletion=completions.job_states
+        ),
     ] = None,
     job_type: OfType = "",
     queue: OfQueue = "",

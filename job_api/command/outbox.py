@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from job_api.command import operator_tables, show
+from job_api.command import completions, operator_tables, show
 from job_api.command.exits import ending, invalid, say
 from job_api.command.options import DEFAULT_ADDRESS, EXIT_CODES, Address, AsJson, Token, connect
 
@@ -24,7 +24,9 @@ outbox = typer.Typer(
 @outbox.command("list", epilog=EXIT_CODES)
 def list_messages(
     *,
-    state: Annotated[str, typer.Option(help="pending, delivered or dead.")] = "dead",
+    state: Annotated[
+        str, typer.Option(help="pending, delivered or dead.", autocompletion=completions.outbox_states)
+    ] = "dead",
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
     as_json: AsJson = False,
     address: Address = DEFAULT_ADDRESS,

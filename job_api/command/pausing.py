@@ -7,13 +7,21 @@ from typing import Annotated
 
 import typer
 
-from job_api.command import show
+from job_api.command import completions, show
 from job_api.command.exits import ending, invalid
 from job_api.command.operating import print_queues
 from job_api.command.options import DEFAULT_ADDRESS, EXIT_CODES, Address, AsJson, Token, connect
 
-Queue = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A queue.", show_default=False)]
-JobType = Annotated[str | None, typer.Option("--type", metavar="TYPE", help="A job type instead of a queue.")]
+Queue = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="A queue.", show_default=False, autocompletion=completions.queues),
+]
+JobType = Annotated[
+    str | None,
+    typer.Option(
+        "--type", metavar="TYPE", help="A job type instead of a queue.", autocompletion=completions.job_types
+    ),
+]
 
 queues = typer.Typer(
     help="List queues: what waits and runs in each, and how many executors serve it. Pause and resume them.",

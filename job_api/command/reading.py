@@ -8,7 +8,7 @@ from uuid import UUID
 
 import typer
 
-from job_api.command import show
+from job_api.command import completions, show
 from job_api.command.exits import ending, invalid, say
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
 
@@ -74,9 +74,14 @@ class _Parts:
 def list_jobs(
     *,
     state: Annotated[
-        list[str] | None, typer.Option(help="Only jobs in this state; may be given several times.")
+        list[str] | None,
+        typer.Option(
+            help="Only jobs in this state; may be given several times.", autocompletion=completions.job_states
+        ),
     ] = None,
-    job_type: Annotated[str, typer.Option("--type", help="Only jobs of this type.")] = "",
+    job_type: Annotated[
+        str, typer.Option("--type", help="Only jobs of this type.", autocompletion=completions.job_types)
+    ] = "",
     label: Annotated[list[str] | None, typer.Option(help="Only jobs with this label, KEY=VALUE.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
     as_json: AsJson = False,

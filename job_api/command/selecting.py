@@ -8,7 +8,7 @@ from uuid import UUID
 
 import typer
 
-from job_api.command import show
+from job_api.command import completions, show
 from job_api.command.exits import invalid
 from job_api.command.reading import labels_of
 
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from job_api.client import JobFilter, JobState
 
 JobArgument = Annotated[UUID | None, typer.Argument(metavar="[ID]", help="The job.")]
-OfType = Annotated[str, typer.Option("--type", help="All jobs of this type.")]
-OfQueue = Annotated[str, typer.Option("--queue", help="All jobs of this queue.")]
+OfType = Annotated[
+    str, typer.Option("--type", help="All jobs of this type.", autocompletion=completions.job_types)
+]
+OfQueue = Annotated[
+    str, typer.Option("--queue", help="All jobs of this queue.", autocompletion=completions.queues)
+]
 WithLabel = Annotated[
     list[str] | None, typer.Option("--label", help="All jobs with this label, KEY=VALUE; may be repeated.")
 ]

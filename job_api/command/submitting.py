@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from job_api.command import show, watching
+from job_api.command import completions, show, watching
 from job_api.command.exits import ending, invalid
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
 from job_api.command.reading import labels_of
@@ -23,7 +23,9 @@ UPLOAD_FIELD = "upload_id"
 
 
 def submit(
-    job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The job type.")],
+    job_type: Annotated[
+        str, typer.Argument(metavar="TYPE", help="The job type.", autocompletion=completions.job_types)
+    ],
     *,
     input_: Annotated[
         str, typer.Option("--input", metavar="FILE|-|JSON", help="The input: a file, - for stdin, or JSON.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from job_api.command import show
+from job_api.command import completions, show
 from job_api.command.exits import EXIT_JOB_FAILED, ending, invalid, say
 from job_api.command.live_lines import change_line
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     from job_api.client import Client, JobFilter, JobId
 
 InState = Annotated[
-    list[str] | None, typer.Option("--state", help="All jobs that come into this state, or leave it.")
+    list[str] | None,
+    typer.Option(
+        "--state",
+        help="All jobs that come into this state, or leave it.",
+        autocompletion=completions.job_states,
+    ),
 ]
 
 

@@ -33,6 +33,10 @@ class TokenSettings(ProcessSettings):
     token_audience: OptionalText = None
 
 
+def _offered(incomplete: str) -> list[str]:
+    return [each for each in sorted(ALL_SCOPES) if each.startswith(incomplete)]
+
+
 def token_command(
     *,
     subject: Annotated[
@@ -40,7 +44,10 @@ def token_command(
     ] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option(help=f"What it allows; may be repeated. Default: {JOBS_READ} and {JOBS_WRITE}."),
+        typer.Option(
+            help=f"What it allows; may be repeated. Default: {JOBS_READ} and {JOBS_WRITE}.",
+            autocompletion=_offered,
+        ),
     ] = None,
     lifetime: Annotated[
         str, typer.Option(help=f"A number and s, m, h or d; at most {LIFETIME_MAX.days}d.")
