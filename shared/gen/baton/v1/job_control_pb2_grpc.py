@@ -293,6 +293,10 @@ class JobControlServicer(object):
     def ListJobs(self, request, context):
         """Lists jobs, newest first, in a stable order. Needs the scope `jobs.read`.
 
+        A walk through all pages meets each job once that was there before it began and fits until its page is read. Jobs that
+        are created meanwhile are not met, and of those that stop or begin to fit meanwhile, some. A creation takes its time
+        before it is committed: one that was answered before the walk began is met, one that overlaps its beginning may not be.
+
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): a filter or the page size is outside its range.
         * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter.

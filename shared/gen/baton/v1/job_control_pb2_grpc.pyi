@@ -88,6 +88,10 @@ class JobControlStub:
     ListJobs: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.ListJobsRequest, _job_control_pb2.ListJobsResponse]
     """Lists jobs, newest first, in a stable order. Needs the scope `jobs.read`.
 
+    A walk through all pages meets each job once that was there before it began and fits until its page is read. Jobs that
+    are created meanwhile are not met, and of those that stop or begin to fit meanwhile, some. A creation takes its time
+    before it is committed: one that was answered before the walk began is met, one that overlaps its beginning may not be.
+
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): a filter or the page size is outside its range.
     * `INVALID_ARGUMENT` (`INVALID_PAGE_TOKEN`): the token is malformed, or belongs to another filter.
@@ -394,6 +398,10 @@ class JobControlAsyncStub(JobControlStub):
     """
     ListJobs: _aio.UnaryUnaryMultiCallable[_job_control_pb2.ListJobsRequest, _job_control_pb2.ListJobsResponse]  # type: ignore[assignment]
     """Lists jobs, newest first, in a stable order. Needs the scope `jobs.read`.
+
+    A walk through all pages meets each job once that was there before it began and fits until its page is read. Jobs that
+    are created meanwhile are not met, and of those that stop or begin to fit meanwhile, some. A creation takes its time
+    before it is committed: one that was answered before the walk began is met, one that overlaps its beginning may not be.
 
     Errors:
     * `INVALID_ARGUMENT` (`INVALID_INPUT`): a filter or the page size is outside its range.
@@ -734,6 +742,10 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_job_control_pb2.ListJobsResponse, _abc.Awaitable[_job_control_pb2.ListJobsResponse]]:
         """Lists jobs, newest first, in a stable order. Needs the scope `jobs.read`.
+
+        A walk through all pages meets each job once that was there before it began and fits until its page is read. Jobs that
+        are created meanwhile are not met, and of those that stop or begin to fit meanwhile, some. A creation takes its time
+        before it is committed: one that was answered before the walk began is met, one that overlaps its beginning may not be.
 
         Errors:
         * `INVALID_ARGUMENT` (`INVALID_INPUT`): a filter or the page size is outside its range.

@@ -612,6 +612,50 @@ class Attempt(_message.Message):
 Global___Attempt: _TypeAlias = Attempt  # noqa: Y015
 
 @_typing.final
+class JobTimings(_message.Message):
+    """Where a job's time has gone, up to its end, or up to now while it goes on. All by the database's clock, from one moment of
+    it; the first three add up to the last.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WAITING_FIELD_NUMBER: _builtins.int
+    RUNNING_FIELD_NUMBER: _builtins.int
+    BETWEEN_ATTEMPTS_FIELD_NUMBER: _builtins.int
+    TOTAL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def waiting(self) -> _duration_pb2.Duration:
+        """Output only. From its creation to the start of its first attempt."""
+
+    @_builtins.property
+    def running(self) -> _duration_pb2.Duration:
+        """Output only. In attempts, however they ended, from the grant of the lease to its end."""
+
+    @_builtins.property
+    def between_attempts(self) -> _duration_pb2.Duration:
+        """Output only. After its first attempt had started, without one: between attempts."""
+
+    @_builtins.property
+    def total(self) -> _duration_pb2.Duration:
+        """Output only. From its creation on."""
+
+    def __init__(
+        self,
+        *,
+        waiting: _duration_pb2.Duration | None = ...,
+        running: _duration_pb2.Duration | None = ...,
+        between_attempts: _duration_pb2.Duration | None = ...,
+        total: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["between_attempts", b"between_attempts", "running", b"running", "total", b"total", "waiting", b"waiting"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["between_attempts", b"between_attempts", "running", b"running", "total", b"total", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JobTimings: _TypeAlias = JobTimings  # noqa: Y015
+
+@_typing.final
 class JobDefinition(_message.Message):
     """A job type that can be asked for."""
 
