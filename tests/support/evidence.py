@@ -48,6 +48,10 @@ def an_attempt(number: int, outcome: str, token: str, **fields: Any) -> dict[str
     }
 
 
+def an_audit_record(action: str, *, subject: str = "a") -> dict[str, Any]:
+    return {"subject": subject, "owner": "a", "action": action, "outcome": "OK"}
+
+
 def a_job(**fields: Any) -> JobRows:
     """A job whose first attempt was lost and whose second one succeeded.
 
@@ -57,6 +61,9 @@ def a_job(**fields: Any) -> JobRows:
     row = {
         "job_type": "synthetic",
         "owner": "a",
+        "created_by": "a",
+        "origin_job_id": None,
+        "batch_id": None,
         "priority": 50,
         "state": "SUCCEEDED",
         "attempt": 2,
@@ -93,6 +100,7 @@ def a_job(**fields: Any) -> JobRows:
         ],
         keys=[{"key": "key-0001"}],
         outgoing=[{"event_type": "job.succeeded"}],
+        audits=[an_audit_record("job.create")],
     )
 
 
@@ -115,6 +123,7 @@ def a_cancelled_job(**fields: Any) -> JobRows:
         an_event(5, "cancelled", "CANCELLED", 1),
     ]
     rows.results, rows.pieces, rows.outgoing = [], [], [{"event_type": "job.cancelled"}]
+    rows.audits = [an_audit_record("job.create"), an_audit_record("job.cancel", subject="root")]
     return rows
 
 

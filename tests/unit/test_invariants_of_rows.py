@@ -9,9 +9,11 @@ import pytest
 
 from tests.support.evidence import (
     FIRST,
+    OTHER_JOB,
     a_cancelled_job,
     a_job,
     an_attempt,
+    an_audit_record,
     an_event,
     evidence,
     holds,
@@ -36,6 +38,7 @@ OF_ROWS = [
     "legal changes",
     "dispatch rows",
     "nothing left",
+    "one audit record",
 ]
 
 
@@ -195,6 +198,31 @@ CONTRADICTIONS: list[tuple[str, str, JobRows]] = [
         "nothing left",
         changed(lambda rows: rows.leases.append({"attempt": 3}), a_job()),
     ),
+    ("no record of its making", "one audit record", changed(lambda rows: rows.audits.clear(), a_job())),
+    (
+        "two records of its making",
+        "one audit record",
+        changed(lambda rows: rows.audits.append(an_audit_record("job.create")), a_job()),
+    ),
+    (
+        "a record of a cancel that was none",
+        "one audit record",
+        changed(lambda rows: rows.audits.append(an_audit_record("job.cancel")), a_job()),
+    ),
+    (
+        "no record of a cancel",
+        "one audit record",
+        changed(lambda rows: rows.audits.pop(), a_cancelled_job()),
+    ),
+    (
+        "two records of a cancel",
+        "one audit record",
+        changed(lambda rows: rows.audits.append(an_audit_record("job.cancel")), a_cancelled_job()),
+    ),
+    ("a record that names another maker", "one audit record", a_job(created_by="b")),
+    ("a record that names another owner", "one audit record", a_job(owner="b")),
+    ("a record of a new job where it ran again", "one audit record", a_job(origin_job_id=OTHER_JOB)),
+    ("a record of its own for an item", "one audit record", a_job(batch_id=OTHER_JOB)),
 ]
 
 

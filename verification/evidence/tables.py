@@ -35,6 +35,8 @@ union all select 'artifacts', job_id, to_jsonb(t) - 'content', ordinal
 union all select 'pieces', job_id, to_jsonb(t), number from output_pieces t join chosen using (job_id)
 union all select 'results', job_id, to_jsonb(t), 0 from synthetic_results t join chosen using (job_id)
 union all select 'keys', job_id, to_jsonb(t), 0 from idempotency_keys t join chosen using (job_id)
+union all select 'audits', aggregate_id, to_jsonb(t), audit_id
+    from audit_records t join chosen on aggregate_id = job_id
 union all select case event_type when 'job.dispatch' then 'dispatches' else 'outgoing' end,
     aggregate_id, to_jsonb(t), outbox_id from outbox t join chosen on aggregate_id = job_id
 order by 4
@@ -56,6 +58,7 @@ class JobRows:
     keys: list[Row] = field(default_factory=list)
     dispatches: list[Row] = field(default_factory=list)
     outgoing: list[Row] = field(default_factory=list)
+    audits: list[Row] = field(default_factory=list)
 
     @property
     def job(self) -> Row:

@@ -1,4 +1,4 @@
-"""All invariants, in the order of their numbers.
+"""All invariants, in the order of their numbers; 16 is a promise that came later.
 
 1 to 13 are the engine's promises. Two more follow from its states: 14, changes are legal and an end stays;
 15, what waits is dispatched, and nothing is left of what has ended. Nothing judges 9: batches can't be made
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from verification.invariants import (
     attempts,
+    audit,
     cancelling,
     creation,
     events,
@@ -39,6 +40,7 @@ _MODULES: Sequence[Sequence[Invariant]] = (
     memory.INVARIANTS,
     order.INVARIANTS,
     states.INVARIANTS,
+    audit.INVARIANTS,
 )
 
 INVARIANTS: tuple[Invariant, ...] = tuple(
