@@ -11,7 +11,7 @@ from typing import Any
 from shared.domain.attempts import AttemptEnd, AttemptOutcome, Finish, decide
 from shared.domain.identity import IncarnationId, JobId, JobType, Owner, QueueName, SessionId, StreamName
 from shared.domain.jobs import Job, JobChange, JobError, JobState
-from shared.domain.leases import ClaimRequest, Lease, LeaseRef, LeaseTerms, make_token
+from shared.domain.leases import ClaimRequest, Lease, LeaseRef, LeaseTerms, TypeLimits, make_token
 from shared.domain.retries import Backoff, RetryPolicy
 from shared.runtime.ids import new_id, new_secret
 from shared.storage.attempts import HeldAttempt
@@ -85,7 +85,12 @@ async def a_session(transactions: Transactions, *, incarnation_id: IncarnationId
 
 
 def claim_request(
-    session: Session, job_id: JobId, *, attempt: int = 1, terms: LeaseTerms = TERMS
+    session: Session,
+    job_id: JobId,
+    *,
+    attempt: int = 1,
+    terms: LeaseTerms = TERMS,
+    limits: TypeLimits | None = None,
 ) -> ClaimRequest:
     """A session's wish for an attempt, with a new token."""
     return ClaimRequest(
@@ -96,6 +101,7 @@ def claim_request(
         incarnation_id=session.incarnation_id,
         executor_name=session.executor_name,
         terms=terms,
+        limits=limits,
     )
 
 
