@@ -1,0 +1,289 @@
+"""What is one owner's does not exist for another, whatever method asks; and strangers get no answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+from uuid import uuid4
+
+import grpc
+import jwt
+import pytest
+
+from job_api.rpc.job_control_servicer import SCOPES
+from job_worker.rpc.execution_servicer import SCOPES as EXECUTION_SCOPES
+from shared.domain.scopes import ALL_SCOPES, JOBS_ADMIN
+from shared.gen.baton.v1 import batch_pb2, job_pb2
+from shared.gen.baton.v1 import execution_service_pb2 as execution_pb
+from shared.gen.baton.v1 import job_control_pb2 as pb
+from shared.rpc.channel import call_metadata
+from tests.support.control_service import SECRET, Control, bearing, refused
+from tests.support.execution_service import execution_running
+
+ADA = bearing("ada", "jobs.read", "jobs.write")
+BOB = bearing("bob", "jobs.read", "jobs.write")
+
+
+@dataclass(frozen=True)
+class World:
+    """Ada's things, and Bob's way to ask about them."""
+
+    control: Control
+    job_id: str
+    batch_id: str
+    upload_id: str
+
+    def ask(self, method: str, **fields: Any) -> Any:
+        """Ask as Bob."""
+        return getattr(self.control.stub, method)(_request(method, **fields), metadata=BOB)
+
+    @property
+    def hers(self) -> pb.JobFilter:
+        return pb.JobFilter(labels={"of": "ada"})
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What Bob is told of what is Ada's."""
+
+    code: grpc.StatusCode
+    reason: str
+    metadata: Callable[[World], dict[str, str]]
+    fields: Callable[[World], dict[str, Any]] = field(default=lambda _: {})
+
+    async def __call__(self, world: World, method: str) -> None:
+        refusal = await refused(world.ask(method, **self.fields(world)))
+        assert refusal.code is self.code, method
+        assert (refusal.reason, refusal.metadata) == (self.reason, self.metadata(world)), method
+
+
+def no_job(**fields: Any) -> Refused:
+    return Refused(
+        grpc.StatusCode.NOT_FOUND,
+        "JOB_NOT_FOUND",
+        lambda world: {"job_id": world.job_id},
+        lambda world: {"job_id": world.job_id, **fields},
+    )
+
+
+def no_batch(**fields: Any) -> Refused:
+    return Refused(
+        grpc.StatusCode.NOT_FOUND,
+        "BATCH_NOT_FOUND",
+        lambda world: {"batch_id": world.batch_id},
+        lambda world: {"batch_id": world.batch_id, **fields},
+    )
+
+
+def needs(scope: str, **fields: Any) -> Refused:
+    return Refused(
+        grpc.StatusCode.PERMISSION_DENIED,
+        "PERMISSION_DENIED",
+        lambda _: {"scope": scope},
+        lambda _: fields,
+    )
+
+
+Check = Callable[[World, str], Awaitable[None]]
+
+
+async def lists_nothing(world: World, method: str) -> None:
+    """A list without a filter is of one's own; one that names the other's batch is empty."""
+    response = await world.ask(method)
+    assert [value for _, value in response.ListFields()] == [], method
+    if method == "ListJobs":
+        response = await world.ask(method, filter=pb.JobFilter(batch_id=world.batch_id))
+        assert list(response.jobs) == []
+
+
+async def touches_nothing(world: World, method: str) -> None:
+    for dry_run in (True, False):
+        response = await world.ask(method, filter=world.hers, dry_run=dry_run)
+        assert response.count == 0, method
+
+
+async def creates_nothing(world: World, method: str) -> None:
+    """Each item of a call has an outcome of its own."""
+    response = await world.ask(method, jobs=[pb.CreateJobRequest(owner="ada", **A_JOB)])
+    [outcome] = response.outcomes
+    assert outcome.error.reason == "PERMISSION_DENIED", method
+
+
+async def watches_nothing(world: World, method: str) -> None:
+    """The first job in Bob's view is Bob's, though Ada's came before."""
+    watch = world.ask(method)
+    assert (await watch.read()).HasField("began")
+    await world.control.stub.CreateJob(_request("CreateJob", **A_JOB), metadata=ADA)
+    his = (await world.ask("CreateJob", **A_JOB)).job.job_id
+    while not (update := await watch.read()).HasField("job"):
+        pass
+    assert update.job.job_id == his
+    watch.cancel()
+
+
+async def is_everyones(world: World, method: str) -> None:
+    """It tells what the deployment can do, and nothing of an owner."""
+    fields = {"job_type": "synthetic", "size": 3} if method == "EstimateBatch" else {}
+    assert await world.ask(method, **fields)
+
+
+A_JOB: dict[str, Any] = {"job_type": "synthetic", "input": b"{}", "labels": {"of": "ada"}}
+ON_BEHALF = "jobs.on_behalf"
+WALK: Mapping[str, Check] = MappingProxyType(
+    {
+        "CreateJob": needs(ON_BEHALF, owner="ada", **A_JOB),
+        "CreateJobs": creates_nothing,
+        "UploadInput": needs(ON_BEHALF, owner="ada"),
+        "GetJob": no_job(),
+        "GetJobOutput": no_job(),
+        "ListJobs": lists_nothing,
+        "ListAttempts": no_job(),
+        "ListArtifacts": no_job(include_content=True),
+        "ListJobDefinitions": is_everyones,
+        "CancelJob": no_job(),
+        "CancelJobs": touches_nothing,
+        "RetryJob": no_job(),
+        "RetryJobs": touches_nothing,
+        "WatchJob": no_job(),
+        "WatchJobs": watches_nothing,
+        "EstimateBatch": is_everyones,
+        "CreateBatch": needs(ON_BEHALF, owner="ada", job_type="synthetic", inputs=[b"{}"]),
+        "GetBatch": no_batch(),
+        "ListBatches": lists_nothing,
+        "ListBatchItems": no_batch(),
+        "CancelBatch": no_batch(),
+        "RetryBatchItems": no_batch(),
+        "SelectBatchItems": no_batch(items=[1]),
+        "AdvanceBatch": no_batch(state=batch_pb2.BATCH_STATE_EXPORTED),
+        "WatchBatch": no_batch(),
+        "ListEvents": needs(JOBS_ADMIN),
+        "WatchEvents": needs(JOBS_ADMIN),
+        "ExplainJob": no_job(),
+        "ListQueues": needs(JOBS_ADMIN),
+        "Pause": needs(JOBS_ADMIN, queue="drill"),
+        "Resume": needs(JOBS_ADMIN, queue="drill"),
+        "ListExecutors": needs(JOBS_ADMIN),
+        "ListOutboxMessages": needs(JOBS_ADMIN),
+        "ResendOutboxMessages": needs(JOBS_ADMIN),
+        "ListAuditRecords": needs(JOBS_ADMIN),
+    }
+)
+"""How Bob fares with each method. One that is added to the contract needs a row here."""
+
+
+def _request(method: str, **fields: Any) -> Any:
+    """Build a request; of `UploadInput`, the stream of its first message."""
+    if method == "UploadInput":
+        header = pb.UploadHeader(**{"media_type": "text/plain", **fields})
+        return iter([pb.UploadInputRequest(header=header)])
+    methods = pb.DESCRIPTOR.services_by_name["JobControl"].methods_by_name
+    return getattr(pb, methods[method].input_type.name)(**fields)
+
+
+async def a_world(control: Control) -> World:
+    job = (await control.stub.CreateJob(_request("CreateJob", **A_JOB), metadata=ADA)).job
+    batch_fields = {"job_type": "synthetic", "inputs": [b"{}"] * 2, "labels": {"of": "ada"}}
+    batch = (await control.stub.CreateBatch(_request("CreateBatch", **batch_fields), metadata=ADA)).batch
+    parts = [
+        pb.UploadInputRequest(header=pb.UploadHeader(media_type="text/plain")),
+        pb.UploadInputRequest(chunk=b"what Ada wrote"),
+    ]
+    upload = await control.stub.UploadInput(iter(parts), metadata=ADA)
+    return World(control, job.job_id, batch.batch_id, upload.upload_id)
+
+
+@pytest.mark.parametrize("method", SCOPES)
+async def test_no_method_lets_an_owner_at_what_is_anothers(method: str, guarded_control: Control) -> None:
+    world = await a_world(guarded_control)
+    await WALK[method](world, method)
+
+    job = await guarded_control.stub.GetJob(_request("GetJob", job_id=world.job_id), metadata=ADA)
+    assert job.job.state == job_pb2.JOB_STATE_QUEUED
+    batch = await guarded_control.stub.GetBatch(_request("GetBatch", batch_id=world.batch_id), metadata=ADA)
+    assert batch.batch.state == batch_pb2.BATCH_STATE_QUEUED
+    assert batch.batch.counters.waiting == 2
+
+
+async def test_another_owners_upload_is_no_input(guarded_control: Control) -> None:
+    world = await a_world(guarded_control)
+    given = f'{{"upload_id": "{world.upload_id}"}}'.encode()
+    refusal = await refused(world.ask("CreateJob", job_type="document_import", input=given))
+    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
+    no_upload = f'{{"upload_id": "{uuid4()}"}}'.encode()
+    unknown = await refused(world.ask("CreateJob", job_type="document_import", input=no_upload))
+    assert (refusal.reason, refusal.fields) == (unknown.reason, unknown.fields)
+
+    request = _request("CreateJob", job_type="document_import", input=given)
+    assert await guarded_control.stub.CreateJob(request, metadata=ADA)
+
+
+async def test_another_owners_key_is_free(guarded_control: Control) -> None:
+    fields = {**A_JOB, "idempotency_key": "the-same-key"}
+    hers = await guarded_control.stub.CreateJob(_request("CreateJob", **fields), metadata=ADA)
+    his = await guarded_control.stub.CreateJob(_request("CreateJob", **fields), metadata=BOB)
+    assert not his.replayed
+    assert his.job.job_id != hers.job.job_id
+
+
+@pytest.mark.parametrize("method", ["ListJobs", "WatchJobs", "CancelJobs", "RetryJobs", "ListBatches"])
+async def test_only_an_admin_may_name_another_owner(method: str, guarded_control: Control) -> None:
+    named = {"owner": "ada"} if method == "ListBatches" else {"filter": pb.JobFilter(owner="ada")}
+    call = getattr(guarded_control.stub, method)(_request(method, **named), metadata=BOB)
+    assert (await refused(call)).metadata == {"scope": JOBS_ADMIN}
+
+
+def strangers() -> Mapping[str, Any]:
+    """Metadata of calls that nobody known makes."""
+    claims = {"sub": "ada", "scopes": sorted(ALL_SCOPES), "exp": time.time() + 60}
+    good = jwt.encode(claims, SECRET, algorithm="HS256")
+    tokens = {
+        "expired": jwt.encode(claims | {"exp": time.time() - 3600}, SECRET, algorithm="HS256"),
+        "foreign": jwt.encode(claims, SECRET[::-1], algorithm="HS256"),
+        "unsigned": jwt.encode(claims, None, algorithm="none"),  # type: ignore[arg-type]
+        "garbled": good[:-8] + good[-8:][::-1],
+        "cut off": good[:-1],
+        "garbage": "garbage",
+    }
+    known = tuple(call_metadata(good))
+    return {
+        **{name: tuple(call_metadata(token)) for name, token in tokens.items()},
+        "none": (),
+        "twice": known * 2,
+        "another scheme": (("authorization", f"Basic {good}"),),
+        "no scheme": (("authorization", good),),
+    }
+
+
+async def test_no_method_answers_a_stranger(guarded_control: Control) -> None:
+    for name, metadata in strangers().items():
+        for method in SCOPES:
+            refusal = await refused(
+                getattr(guarded_control.stub, method)(_request(method), metadata=metadata)
+            )
+            assert refusal.code is grpc.StatusCode.UNAUTHENTICATED, (method, name)
+            assert refusal.reason == "UNAUTHENTICATED"
+
+
+def _execution_request(method: str) -> Any:
+    message = getattr(execution_pb, f"{method}Request")()
+    return iter([message]) if method == "OpenSession" else message
+
+
+async def test_no_method_for_executors_answers_a_stranger_or_a_caller_without_the_scope(
+    database_url: str, redis_url: str, redis_prefix: str
+) -> None:
+    methods = execution_pb.DESCRIPTOR.services_by_name["ExecutionService"].methods_by_name
+    assert set(EXECUTION_SCOPES) == set(methods)
+    async with execution_running(database_url, redis_url, redis_prefix, token_secret=SECRET) as execution:
+        for method, scope in EXECUTION_SCOPES.items():
+            ask = getattr(execution.stub, method)
+            for name, metadata in strangers().items():
+                refusal = await refused(ask(_execution_request(method), metadata=metadata))
+                assert refusal.code is grpc.StatusCode.UNAUTHENTICATED, (method, name)
+            weak = bearing("ada", *(ALL_SCOPES - {scope}))
+            refusal = await refused(ask(_execution_request(method), metadata=weak))
+            assert refusal.code is grpc.StatusCode.PERMISSION_DENIED, method
+            assert refusal.metadata == {"scope": scope}, method
