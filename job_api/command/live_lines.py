@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from job_api.command import show
@@ -16,7 +15,7 @@ def change_line(change: JobChange) -> None:
     job = change.job
     error = job.error or job.last_attempt_error
     parts = [
-        f"{datetime.now().astimezone():%H:%M:%S}",
+        f"{show.now().astimezone():%H:%M:%S}",
         f"{job.job_id}",
         job.job_type,
         f"{job.state}",

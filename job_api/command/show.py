@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -173,6 +173,11 @@ def _cancel(view: JobView) -> str:
 
 def state_style(state: str) -> str | None:
     return _STYLES.get(state)
+
+
+def now() -> datetime:
+    """When something was drawn, by this machine's clock; nothing is concluded from it."""
+    return datetime.now(UTC)
 
 
 def moment(time: datetime | None) -> str:

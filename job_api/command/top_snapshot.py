@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from job_api.command import show
+
 if TYPE_CHECKING:
     from job_api.client import Client, ExecutorView, JobView, QueueView
 
@@ -61,7 +63,7 @@ def look(client: Client, threads: Executor) -> Snapshot:
         _first, lambda: client.list(states=[JobState.FAILED], page_size=FAILURES_MAX), FAILURES_MAX
     )
     return Snapshot(
-        datetime.now(UTC), queues.result(), executors.result(), sorted(failures.result(), key=_latest_first)
+        show.now(), queues.result(), executors.result(), sorted(failures.result(), key=_latest_first)
     )
 
 

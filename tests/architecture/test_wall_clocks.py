@@ -14,6 +14,7 @@ READS = re.compile(
 ALLOWED = {
     "shared/runtime/clock.py": "the one clock module",
     "shared/runtime/ids.py": "ids that sort about by time; nothing is concluded from them",
+    "job_api/command/show.py": "when a screen was drawn, for people",
     "shared/command/dev.py": "the end of a token that it signs for its own executors",
 }
 SQL_TIME = re.compile(
