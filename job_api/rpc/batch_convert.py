@@ -28,7 +28,7 @@ _ADVANCED = frozenset(BATCH_TRANSITIONS[each].target for each in (BatchChange.EX
 """The states that AdvanceBatch leads to."""
 
 
-def batch_id(value: str) -> BatchId:
+def batch_id_of(value: str) -> BatchId:
     with Fields() as fields:
         return fields.batch_id("batch_id", value)
 
@@ -37,10 +37,11 @@ def create_batch_command(
     request: pb.CreateBatchRequest, *, items_max: int, labels_max: int, traceparent: str
 ) -> CreateBatchCommand:
     with Fields() as fields:
+        job_type = _required_type(fields, request.job_type)
         if not 1 <= len(request.inputs) <= items_max:
             fields.refuse("inputs", f"must have 1 to {items_max} items")
         return CreateBatchCommand(
-            job_type=_required_type(fields, request.job_type),
+            job_type=job_type,
             inputs=list(request.inputs),
             key=convert.idempotency_key(fields, request),
             title=fields.text("title", request.title, most=TITLE_CHARACTERS_MAX),
@@ -55,23 +56,29 @@ def create_batch_command(
 def estimate(request: pb.EstimateBatchRequest, *, items_max: int) -> tuple[str, int]:
     """Return job type and size."""
     with Fields() as fields:
+        job_type = _required_type(fields, request.job_type)
         if not 1 <= request.size <= items_max:
             fields.refuse("size", f"must be 1 to {items_max}")
-        return _required_type(fields, request.job_type), request.size
+        return job_type, request.size
 
 
 def batch_list(request: pb.ListBatchesRequest) -> tuple[BatchFilter, PageRequest]:
     with Fields() as fields:
+        states = _batch_states(fields, request.states)
         job_type = fields.text("job_type", request.job_type, most=convert.JOB_TYPE_CHARACTERS_MAX)
+        created_from, created_to = (
+            fields.time(request, name) for name in ("create_time_from", "create_time_to")
+        )
+        target = convert.wanted_target(fields, request)
+        owner = fields.owner("owner", request.owner)
         if request.text:
             fields.text("text", request.text, least=3, most=100)
-        target = convert.wanted_target(fields, request, top="")
         batch_filter = BatchFilter(
-            owner=fields.owner("owner", request.owner),
-            states=_batch_states(fields, request.states),
+            owner=owner,
+            states=states,
             job_type=JobType(job_type) if job_type else None,
-            created_from=fields.time(request, "create_time_from"),
-            created_to=fields.time(request, "create_time_to"),
+            created_from=created_from,
+            created_to=created_to,
             target_type=target.type if target else None,
             target_id=(target.id or None) if target else None,
             text=request.text or None,
@@ -81,8 +88,8 @@ def batch_list(request: pb.ListBatchesRequest) -> tuple[BatchFilter, PageRequest
 
 def item_list(request: pb.ListBatchItemsRequest) -> tuple[BatchId, frozenset[JobState], PageRequest]:
     with Fields() as fields:
-        states = convert.job_states(fields, "states", request.states)
-        return fields.batch_id("batch_id", request.batch_id), states, fields.page(request)
+        batch_id = fields.batch_id("batch_id", request.batch_id)
+        return batch_id, convert.job_states(fields, "states", request.states), fields.page(request)
 
 
 def retry_command(
@@ -98,26 +105,27 @@ def retry_command(
 
 def selection(request: pb.SelectBatchItemsRequest, *, items_max: int) -> tuple[BatchId, frozenset[int]]:
     with Fields() as fields:
+        batch_id = fields.batch_id("batch_id", request.batch_id)
         if not request.items:
             fields.refuse("items", "must name at least one item")
-        return fields.batch_id("batch_id", request.batch_id), _items(fields, request.items, items_max)
+        return batch_id, _items(fields, request.items, items_max)
 
 
 def advance(request: pb.AdvanceBatchRequest) -> tuple[BatchId, BatchState]:
     with Fields() as fields:
+        batch_id = fields.batch_id("batch_id", request.batch_id)
         state = _STATES.get(request.state)
         if state not in _ADVANCED:
             fields.refuse("state", f"must be {' or '.join(sorted(_ADVANCED))}")
-        return fields.batch_id("batch_id", request.batch_id), state or BatchState.EXPORTED
+        return batch_id, state or BatchState.EXPORTED
 
 
 def watch_command(request: pb.WatchBatchRequest) -> WatchBatchCommand:
     with Fields() as fields:
+        batch_id = fields.batch_id("batch_id", request.batch_id)
         if request.after_event_number > convert.EVENT_NUMBER_MAX:
             fields.refuse("after_event_number", "is beyond any event's number")
-        return WatchBatchCommand(
-            fields.batch_id("batch_id", request.batch_id), request.after_event_number, request.cursor
-        )
+        return WatchBatchCommand(batch_id, request.after_event_number, request.cursor)
 
 
 def _required_type(fields: Fields, job_type: str) -> str:

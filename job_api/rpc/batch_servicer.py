@@ -77,7 +77,7 @@ class BatchServicer(job_control_pb2_grpc.JobControlServicer):
 
     async def GetBatch(self, request: pb.GetBatchRequest, context: Context) -> pb.GetBatchResponse:
         caller = convert.caller()
-        reading = await self._about_batches.get_batch(caller, batch_convert.batch_id(request.batch_id))
+        reading = await self._about_batches.get_batch(caller, batch_convert.batch_id_of(request.batch_id))
         return batch_messages.reading_message(reading, inside=caller.sees_all)
 
     async def ListBatches(self, request: pb.ListBatchesRequest, context: Context) -> pb.ListBatchesResponse:
@@ -94,7 +94,7 @@ class BatchServicer(job_control_pb2_grpc.JobControlServicer):
         return batch_messages.item_page(page, inside=caller.sees_all)
 
     async def CancelBatch(self, request: pb.CancelBatchRequest, context: Context) -> pb.CancelBatchResponse:
-        batch_id = batch_convert.batch_id(request.batch_id)
+        batch_id = batch_convert.batch_id_of(request.batch_id)
         batch = await self._about_batches.cancel_batch(convert.caller(), batch_id)
         return pb.CancelBatchResponse(batch=batch_messages.batch_message(batch))
 
