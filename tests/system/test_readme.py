@@ -50,6 +50,8 @@ def test_the_grpcurl_lines_work_as_written(
     _created_got_and_watched(printed)
     _cancelled(printed)
     _artifacts_read(printed)
+    [audited] = documents(printed["audit"])
+    assert [each["action"] for each in audited["records"]] == ["job.create"]
 
 
 def _created_got_and_watched(printed: Mapping[str, str]) -> None:
