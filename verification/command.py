@@ -47,7 +47,7 @@ protocol first.
 
 The cases: 1 zombie, 2 busy handler, 3 Redis wiped, 4 cancel,
 5 idempotency, 6 poison, 7 rolling stop, 8 projection, 9 streamed output,
-10 everything, 11 delivery, 12 times, 13 last words.
+10 everything, 11 delivery, 12 times, 13 last words, 14 batches.
 
 With --executor, COMMAND is started instead, and judged by what it says to
 a scripted service, whose address is in BATON_EXECUTION_ADDRESS. It must

@@ -12,6 +12,7 @@ SPEAKS = "speaks for nobody else"
 HANGS = "a service that hangs costs no lease"
 IN_TIME = "an attempt ends in time"
 LEFT = "a service that wakes up grants nothing to who has left"
+EXACT = "counters are exact under fire"
 TOLD = "others are told after an outage"
 
 FAULTS = (
@@ -26,6 +27,7 @@ FAULTS = (
     Fault("no_time_limit", (IN_TIME,), case=12, parts=(IN_TIME,)),
     Fault("claim_for_who_has_left", (LEFT,), case=12, parts=(LEFT,)),
     Fault("answered_before_durable", ("nothing lost",), case=13, parts=("answers outlive the database",)),
+    Fault("batch_counted_unlocked", ("counters add up",), case=14, parts=(EXACT,)),
     Fault("event_dropped", (TOLD,), case=13, parts=(TOLD,)),
 )
 SEEDS = range(1, 11)

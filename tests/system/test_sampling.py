@@ -26,7 +26,7 @@ values ('job.failed', 'job', $1, 'job.failed:x', jsonb_build_object('note', $2::
 
 async def looked(stack: Stack) -> Samples:
     samples = Samples()
-    await sampling.look(stack, History(), SECRET, samples)
+    await sampling.look(stack, History(), "", SECRET, samples)
     return samples
 
 

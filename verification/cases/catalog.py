@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from verification.cases import (
+    batches,
     busy_handler,
     cancel,
     delivery,
@@ -33,4 +34,5 @@ CASES: tuple[Case, ...] = (
     delivery.CASE,
     times.CASE,
     last_words.CASE,
+    batches.CASE,
 )

@@ -63,14 +63,14 @@ async def everything(stage: Stage) -> None:
     finally:
         over.set()  # a cancel alone may be taken for the database being away
         telling.cancel()
-        stage.notes |= {"jobs": len(load.acknowledged), "kills": fire.kills, "done": dict(fire.done)}
+        stage.notes |= {"jobs": load.created, "kills": fire.kills, "done": dict(fire.done)}
     stage.notes["attempts"] = await _counts(stage, _OUTCOMES)
     await _require_all(stage, load, fire, seconds)
 
 
 async def _require_all(stage: Stage, load: Load, fire: Fire, seconds: float) -> None:
     counts = await _counts(stage)
-    jobs, asked = len(load.acknowledged), len(load.asked_to_cancel)
+    jobs, asked = load.created, len(load.asked_to_cancel)
     require(sum(counts.values()) == jobs, f"{jobs} jobs were acknowledged, and there are {counts}")
     require(set(counts) <= {"SUCCEEDED", "CANCELLED"}, f"the jobs have ended as {counts}")
     cancelled = counts.get("CANCELLED", 0)
@@ -89,8 +89,8 @@ async def _tell(stage: Stage, load: Load, fire: Fire, over: asyncio.Event) -> No
             ended = "unknown while the database is away"
         else:
             ended = str(sum(number for state, number in counts.items() if state not in OPEN))
-        created = len(load.acknowledged)
-        stage.terms.tell(f"{stage.history.now():.0f} s: created {created}, ended {ended}, kills {fire.kills}")
+        told = f"created {load.created}, ended {ended}, kills {fire.kills}"
+        stage.terms.tell(f"{stage.history.now():.0f} s: {told}")
 
 
 async def _counts(stage: Stage, query: str = _COUNTS) -> Mapping[str, int]:

@@ -1,4 +1,4 @@
-"""The callers of case 10: they create at an even pace, repeat themselves, cancel some jobs and watch some."""
+"""The callers of case 10: they create jobs and batches at an even pace, repeat themselves, cancel, and watch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from shared.gen.baton.v1 import job_control_pb2 as pb
+from verification.peers.batches import Batches
 from verification.peers.control import Refused
 from verification.stage.stage import Stage
 from verification.unmet import require
@@ -27,6 +28,8 @@ _ENDED = frozenset({"JOB_ALREADY_CANCELLED", "JOB_NOT_CANCELLABLE"})
 
 _GATHERED_KINDS = {"quick": 84, "steps": 7, "fails once": 4, "streams": 2, "long": 3}
 _SINGLE_KINDS = {"quick": 50, "cancelled": 20, "repeated": 20, "watched": 10}
+_BATCH_SHARE = 0.15
+"""Of the calls that create jobs together."""
 _SINGLE_SHARE = 0.08
 """Of the jobs; each is a call of its own."""
 
@@ -35,18 +38,25 @@ class Load:
     """All chance comes from the stage.
 
     Attributes:
-        acknowledged: The ids of all jobs.
+        acknowledged: The ids of all jobs that were asked for by themselves.
+        batched: Jobs that are items of batches.
         asked_to_cancel: Of those that need not succeed.
     """
 
     def __init__(self, stage: Stage, *, jobs: int, seconds: float) -> None:
         self.acknowledged: set[str] = set()
         self.asked_to_cancel: set[str] = set()
+        self.batched = 0
         self._stage = stage
         self._jobs = jobs
         self._seconds = seconds * CREATING_SHARE
         self._calls = asyncio.Semaphore(CALLS_AT_ONCE)
         self._watches = asyncio.Semaphore(WATCHES_AT_ONCE)
+
+    @property
+    def created(self) -> int:
+        """How many jobs there are by now."""
+        return len(self.acknowledged) + self.batched
 
     async def run(self) -> None:
         """Create all jobs, and wait until every call has its answer and every watch its end."""
@@ -71,7 +81,8 @@ class Load:
     async def _create(self, count: int) -> None:
         try:
             if count > 1:
-                await self._create_together(count)
+                as_batch = self._stage.random.random() < _BATCH_SHARE
+                await (self._create_batch(count) if as_batch else self._create_together(count))
                 return
             kind = self._drawn(_SINGLE_KINDS)
             request = self._request(kind)
@@ -94,6 +105,11 @@ class Load:
                 for request, outcome in zip(requests, answer.outcomes, strict=True)
                 if _is_to_be_repeated(outcome)
             ]
+
+    async def _create_batch(self, count: int) -> None:
+        work = [self._stage.work(**self._order(self._drawn(_GATHERED_KINDS))) for _ in range(count)]
+        await Batches(self._stage.control).create(work, seconds=PATIENCE_SECONDS)
+        self.batched += count
 
     async def _created(self, request: pb.CreateJobRequest) -> str:
         answer = await self._stage.control.insist("CreateJob", request, seconds=PATIENCE_SECONDS)

@@ -12,7 +12,7 @@ import asyncpg
 import grpc
 
 from verification.cases.case import Case, Part
-from verification.evidence import tables
+from verification.evidence import batches, tables
 from verification.evidence.evidence import Evidence
 from verification.invariants.catalog import INVARIANTS
 from verification.invariants.invariant import judge
@@ -20,6 +20,7 @@ from verification.outcomes import Outcome, name_of, title_of
 from verification.peers.control import Refused
 from verification.stage import sampling
 from verification.stage import stack as stacks
+from verification.stage.database import connected
 from verification.stage.stack import SHORT_TIMES, Stack
 from verification.stage.stage import SETTLE_SECONDS, Stage, staged
 from verification.stage.terms import Terms
@@ -92,9 +93,11 @@ def _told(error: Exception) -> str:
 
 
 async def _evidence(stage: Stage) -> Evidence:
-    await sampling.look(stage.stack, stage.history, stage.secret, stage.samples)
+    await sampling.look(stage.stack, stage.history, stage.run, stage.secret, stage.samples)
     rows = await tables.read(stage.stack.database_url, stage.run)
+    async with connected(stage.stack.database_url) as connection:
+        of_batches = await batches.read(connection, stage.run)
     tokens = {attempt["token"] for each in rows.values() for attempt in each.attempts}
     logs = [*stage.stack.directory.glob("logs/*.log"), *stage.directory.glob("*.log")]
     stage.samples.searches.extend(sampling.search_logs(logs, stage.secret, tokens))
-    return Evidence(stage.history, stage.ledger.entries(), rows, stage.samples)
+    return Evidence(stage.history, stage.ledger.entries(), rows, stage.samples, of_batches)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from verification.evidence.batches import Batches
 from verification.evidence.history import History
 from verification.evidence.ledger import Entry
 from verification.evidence.samples import Samples
@@ -19,9 +20,11 @@ class Evidence:
         ledger: What handlers wrote down.
         tables: The database's rows after everything had ended.
         samples: What was seen meanwhile, and what was searched.
+        batches: The rows of batches, read like `tables`.
     """
 
     history: History
     ledger: Sequence[Entry]
     tables: Tables
     samples: Samples = field(default_factory=Samples)
+    batches: Batches = field(default_factory=dict)

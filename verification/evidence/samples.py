@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from verification.evidence.batches import BatchMoment
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -75,3 +77,4 @@ class Samples:
     searches: list[Search] = field(default_factory=list)
     backlogs: list[Backlog] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
+    batches: list[BatchMoment] = field(default_factory=list)

@@ -1,8 +1,7 @@
 """All invariants, in the order of their numbers; 16 is a promise that came later.
 
 1 to 13 are the engine's promises. Two more follow from its states: 14, changes are legal and an end stays;
-15, what waits is dispatched, and nothing is left of what has ended. Nothing judges 9: batches can't be made
-yet.
+15, what waits is dispatched, and nothing is left of what has ended.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Sequence
 from verification.invariants import (
     attempts,
     audit,
+    batches,
     cancelling,
     creation,
     events,
@@ -35,6 +35,7 @@ _MODULES: Sequence[Sequence[Invariant]] = (
     cancelling.INVARIANTS,
     keys.INVARIANTS,
     events.INVARIANTS,
+    batches.INVARIANTS,
     attempts.INVARIANTS,
     secrets.INVARIANTS,
     memory.INVARIANTS,

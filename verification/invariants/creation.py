@@ -24,6 +24,19 @@ def _kept(evidence: Evidence) -> Iterator[str | None]:
             yield None
 
 
+def _batches_kept(evidence: Evidence) -> Iterator[str | None]:
+    for call in evidence.history.calls:
+        batch = (call.response or {}).get("batch") if call.method == "CreateBatch" else None
+        if not batch:
+            continue
+        rows = evidence.batches.get(batch["batchId"])
+        items = rows.items if rows else ()
+        whole = len(items) == batch["size"] and all(
+            each in evidence.tables and has_ended(evidence.tables[each]) for each in items
+        )
+        yield None if whole else f"batch {batch['batchId']} was acknowledged, and has {len(items)} items"
+
+
 def _ended_without_redis(evidence: Evidence) -> Iterator[str | None]:
     if not any(each.process == _REDIS for each in evidence.history.faults):
         return
@@ -39,6 +52,9 @@ def _found_again(evidence: Evidence) -> Iterator[str | None]:
 
 INVARIANTS = (
     Invariant(1, "nothing lost", "a job whose creation was acknowledged is there, and ends", _kept),
+    Invariant(
+        1, "no batch lost", "a batch that was acknowledged is there whole, and its items end", _batches_kept
+    ),
     Invariant(
         7, "Redis is no truth", "if Redis loses everything, every job still ends", _ended_without_redis
     ),

@@ -31,7 +31,8 @@ PATIENCE_SECONDS = 120.0
 
 _AGAIN_SECONDS = 0.2
 _STATUS_DETAILS = "grpc-status-details-bin"
-_AWAY = frozenset({"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"})
+AWAY = frozenset({"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"})
+"""How calls and streams end that are worth another try."""
 
 
 class Refused(Exception):
@@ -103,7 +104,7 @@ class Control:
             try:
                 return await self.call(method, request)
             except Refused as refused:
-                if refused.status not in _AWAY or self._history.now() > deadline:
+                if refused.status not in AWAY or self._history.now() > deadline:
                     raise
             await asyncio.sleep(_AGAIN_SECONDS * (0.5 + random.random()))
 
@@ -162,6 +163,21 @@ class Control:
         finally:
             stream.cancel()
 
+    async def streamed(self, method: str, request: Message) -> AsyncGenerator[Any, None]:
+        """Call what answers with a stream, and yield what comes; nothing of it is written down.
+
+        Raises:
+            Refused: The stream broke, or was refused.
+        """
+        stream = getattr(self._stub, method)(request, metadata=self._metadata)
+        try:
+            async for update in stream:
+                yield update
+        except grpc.aio.AioRpcError as error:
+            raise Refused(method, error) from None
+        finally:
+            stream.cancel()
+
     async def watch_to_end(
         self, job_id: str, *, name: str = "", cursor: str = "", seconds: float = PATIENCE_SECONDS
     ) -> Sequence[pb.WatchJobResponse]:
@@ -180,7 +196,7 @@ class Control:
                         async for update in self.watch(job_id, name=watch, cursor=cursor):
                             updates.append(update)
                     except Refused as refused:
-                        if refused.status not in _AWAY:
+                        if refused.status not in AWAY:
                             raise
                         await asyncio.sleep(_AGAIN_SECONDS)
         except TimeoutError:

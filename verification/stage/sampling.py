@@ -11,6 +11,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+from verification.evidence import batches
 from verification.evidence.history import History
 from verification.evidence.samples import Sample, Samples, Search
 from verification.stage.database import AWAY, connected
@@ -36,10 +37,12 @@ from outbox
 
 
 @asynccontextmanager
-async def sampled(stack: Stack, history: History, secret: str) -> AsyncIterator[Samples]:
+async def sampled(stack: Stack, history: History, run: str, secret: str) -> AsyncIterator[Samples]:
     """Look again and again until the block ends."""
     samples, over = Samples(), asyncio.Event()
-    looking = asyncio.create_task(_look_again(stack, history, secret, samples, over), name="looking at Redis")
+    looking = asyncio.create_task(
+        _look_again(stack, history, run, secret, samples, over=over), name="looking at Redis"
+    )
     try:
         yield samples
     finally:
@@ -47,14 +50,22 @@ async def sampled(stack: Stack, history: History, secret: str) -> AsyncIterator[
         await looking
 
 
-async def look(stack: Stack, history: History, secret: str, samples: Samples) -> None:
+async def look(stack: Stack, history: History, run: str, secret: str, samples: Samples) -> None:
     """Look once; what is away is passed over."""
+    await look_at_batches(stack, history, run, samples)
     redis = Redis.from_url(stack.redis_url)
     with suppress(*AWAY, *REDIS_AWAY):
         async with asyncio.timeout(_LOOK_SECONDS_MAX):
             waiting = await _outbox(stack, secret, samples)
             await _redis(redis, waiting, history, secret, samples)
     await redis.aclose()
+
+
+async def look_at_batches(stack: Stack, history: History, run: str, samples: Samples) -> None:
+    """Look once at the counters of all batches of a run; nothing is seen while the database is away."""
+    with suppress(*AWAY):
+        async with asyncio.timeout(_LOOK_SECONDS_MAX), connected(stack.database_url) as connection:
+            samples.batches += await batches.moments(connection, run, history.now())
 
 
 def search_logs(paths: Iterable[Path], secret: str, tokens: Collection[str]) -> Iterator[Search]:
@@ -70,10 +81,10 @@ def _holds(line: str, secret: str, tokens: Collection[str]) -> bool:
 
 
 async def _look_again(
-    stack: Stack, history: History, secret: str, samples: Samples, over: asyncio.Event
+    stack: Stack, history: History, run: str, secret: str, samples: Samples, *, over: asyncio.Event
 ) -> None:
     while not over.is_set():
-        await look(stack, history, secret, samples)
+        await look(stack, history, run, secret, samples)
         with suppress(TimeoutError):
             async with asyncio.timeout(INTERVAL_SECONDS):
                 await over.wait()

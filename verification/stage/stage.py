@@ -272,7 +272,7 @@ async def staged(stack: Stack, directory: Path, terms: Terms) -> AsyncIterator[S
     async with (
         calling(stack.control, history, run=run, token=token) as control,
         executors_of(stack.execution, history, directory=directory, environment=environment) as executors,
-        sampled(stack, history, secret) as samples,
+        sampled(stack, history, run, secret) as samples,
     ):
         stage = Stage(
             stack=stack,
