@@ -1,4 +1,4 @@
-"""The callers of case 10: they create jobs and batches at an even pace, repeat themselves, cancel, and watch."""
+"""The callers of case 10: they create jobs and batches at an even pace, and repeat, cancel and watch some."""
 
 from __future__ import annotations
 
