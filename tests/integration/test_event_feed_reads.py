@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +17,8 @@ from job_api.operations.watch_events import WatchEvents
 from shared.domain.errors import InvalidInput
 from shared.storage import event_feed
 from shared.storage.database import open_engine
-from shared.storage.transactions import Transaction, Transactions
+from shared.storage.transactions import Transactions
+from tests.support.counted_transactions import CountedTransactions
 from tests.support.outgoing_events import emit_and_number, emit_many, number
 from tests.support.storage import a_job, opened
 
@@ -54,18 +54,6 @@ _CASES: dict[str, tuple[sa.TextClause, dict[str, Any], str]] = {
         "outbox_events_by_number",
     ),
 }
-
-
-class CountedTransactions(Transactions):
-    """Counts how many were begun."""
-
-    begun = 0
-
-    @asynccontextmanager
-    async def begin(self) -> AsyncIterator[Transaction]:
-        self.begun += 1
-        async with super().begin() as transaction:
-            yield transaction
 
 
 async def test_every_statement_about_the_feed_reads_no_more_of_it_than_it_returns(database_url: str) -> None:
