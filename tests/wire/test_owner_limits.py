@@ -16,7 +16,7 @@ from job_api.client import AsyncClient, errors
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
 from shared.domain.identity import JobId
 from shared.gen.baton.v1 import job_control_pb2 as pb
-from tests.support import storage
+from tests.support import batches, storage
 from tests.support.control_service import SECRET, Control, Refusal, bearing, control_running, refused
 from tests.support.database_time import DatabaseTime
 from tests.support.selected_jobs import count, rows
@@ -265,6 +265,48 @@ async def test_retrying_many_stops_before_the_first_job_that_does_not_fit(limite
         second = await control.stub.RetryJobs(rest)
         assert second.count == 2
         assert await counted(control) == [9]
+
+
+async def test_a_batch_is_created_whole_or_not_at_all(limited: Limited) -> None:
+    async with limited(active_jobs=4, jobs_per_day=9) as control:
+        request = pb.CreateBatchRequest(
+            job_type="synthetic", inputs=[b"{}"] * 3, idempotency_key="batch-0001"
+        )
+        first = await control.stub.CreateBatch(request)
+        assert (await control.stub.CreateBatch(request)).replayed
+        request.idempotency_key = "batch-0002"
+        told = await refused(control.stub.CreateBatch(request))
+
+        assert (told.code, told.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_JOBS")
+        assert told.metadata == {"limit": "4"}
+        assert "google.rpc.QuotaFailure" in told.details
+        assert (await jobs(control), await counted(control)) == (3, [3])
+
+        await control.create()
+        assert (await refusal(control)).reason == "TOO_MANY_JOBS"
+        await control.stub.CancelBatch(pb.CancelBatchRequest(batch_id=first.batch.batch_id))
+        assert not (await control.stub.CreateBatch(request)).replayed
+        await control.stub.CancelJobs(pb.CancelJobsRequest(filter=pb.JobFilter(job_type="synthetic")))
+        request.idempotency_key = "batch-0003"
+        assert (await refused(control.stub.CreateBatch(request))).metadata == {"quota": "jobs_per_day"}
+        assert await counted(control) == [7]
+
+
+async def test_failed_items_are_tried_again_all_or_none(limited: Limited) -> None:
+    async with limited(active_jobs=3) as control:
+        batch_id = await batches.a_batch(control.transactions, 3, owner="local")
+        await batches.end(control.transactions, batch_id, dict.fromkeys((1, 2, 3), batches.FAILURE))
+        filler = await control.create()
+        request = pb.RetryBatchItemsRequest(batch_id=str(batch_id))
+        told = await refused(control.stub.RetryBatchItems(request))
+        assert (told.code, told.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_JOBS")
+        assert await jobs(control) == 4
+
+        some = pb.RetryBatchItemsRequest(batch_id=str(batch_id), items=[1, 3])
+        assert (await control.stub.RetryBatchItems(some)).count == 2
+        await control.stub.CancelJob(pb.CancelJobRequest(job_id=filler.job_id))
+        assert (await control.stub.RetryBatchItems(request)).count == 1
+        assert await counted(control) == [7]
 
 
 async def test_clients_are_told_the_limit_by_its_error(limited: Limited) -> None:
