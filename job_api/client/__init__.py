@@ -41,6 +41,7 @@ from job_api.client.views import (
     JobView,
     Piece,
     Progress,
+    ShownJobView,
     Update,
     Upload,
     ViewBegan,
@@ -53,6 +54,7 @@ from shared.domain.errors import BatonError
 from shared.domain.events import JobEvent, JobEventKind, OutboxState
 from shared.domain.identity import BatchId, JobId, UploadId
 from shared.domain.jobs import TERMINAL_STATES, JobError, JobState, Target, WaitCause
+from shared.domain.timings import JobTimings
 from shared.rpc.tls import Tls
 
 __all__ = [
@@ -93,6 +95,7 @@ __all__ = [
     "JobOptions",
     "JobResult",
     "JobState",
+    "JobTimings",
     "JobUnfinished",
     "JobView",
     "NoResult",
@@ -102,6 +105,7 @@ __all__ = [
     "Piece",
     "Progress",
     "QueueView",
+    "ShownJobView",
     "Target",
     "TimeOver",
     "Tls",

@@ -16,7 +16,14 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from job_api.client import convert
-from job_api.client.views import ArtifactView, AttemptView, DefinitionView, JobView, Update
+from job_api.client.views import (
+    ArtifactView,
+    AttemptView,
+    DefinitionView,
+    JobView,
+    ShownJobView,
+    Update,
+)
 from job_api.client.watching import Stream
 from shared.domain.identity import JobId
 from shared.domain.jobs import JobState, Target
@@ -98,8 +105,8 @@ def create_job(job_type: str, input: Input, options: JobOptions) -> Ask[JobView]
     return Ask("CreateJob", request, convert.created_view)
 
 
-def get_job(job_id: JobId) -> Ask[JobView]:
-    return Ask("GetJob", pb.GetJobRequest(job_id=str(job_id)), lambda told: convert.job_view(told.job))
+def get_job(job_id: JobId) -> Ask[ShownJobView]:
+    return Ask("GetJob", pb.GetJobRequest(job_id=str(job_id)), convert.shown_view)
 
 
 def cancel_job(job_id: JobId) -> Ask[JobView]:

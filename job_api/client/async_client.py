@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -35,6 +36,7 @@ from job_api.client.views import (
     FeedEventView,
     JobChange,
     JobView,
+    ShownJobView,
     Update,
     Upload,
     ViewBegan,
@@ -75,13 +77,8 @@ class AsyncClient(AsyncBatchMethods):
             StartupFault: A file of `tls` can't be used.
         """
         credentials = tls.credentials() if tls is not None else None
-        self._open(
-            lambda: async_channel(address, credentials, OPTIONS),
-            token,
-            timeout,
-            AsyncPace(),
-            gathering=gathering,
-        )
+        dial = functools.partial(async_channel, address, credentials, OPTIONS)
+        self._open(dial, token, timeout, AsyncPace(), gathering=gathering)
 
     @classmethod
     def over(
@@ -168,7 +165,8 @@ class AsyncClient(AsyncBatchMethods):
         """
         return await self._calls.upload(Document(document, media_type, file_name))
 
-    async def get(self, job_id: JobId) -> JobView:
+    async def get(self, job_id: JobId) -> ShownJobView:
+        """Show a job with its newest attempts, and where its time has gone."""
         return await self._calls.ask(asks.get_job(job_id))
 
     def list(

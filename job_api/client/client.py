@@ -34,6 +34,7 @@ from job_api.client.views import (
     FeedEventView,
     JobChange,
     JobView,
+    ShownJobView,
     Update,
     Upload,
     ViewBegan,
@@ -140,7 +141,8 @@ class Client(BatchMethods):
         """
         return self._calls.upload(Document(document, media_type, file_name))
 
-    def get(self, job_id: JobId) -> JobView:
+    def get(self, job_id: JobId) -> ShownJobView:
+        """Show a job with its newest attempts, and where its time has gone."""
         return self._calls.ask(asks.get_job(job_id))
 
     def list(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,7 @@ from job_api.client.views import (
     JobView,
     Piece,
     Progress,
+    ShownJobView,
     Update,
     Upload,
 )
@@ -23,6 +25,7 @@ from shared.domain.attempts import AttemptOutcome
 from shared.domain.events import JobEvent, JobEventKind
 from shared.domain.identity import BatchId, IncarnationId, JobId, JobType, Owner, QueueName, UploadId
 from shared.domain.jobs import Cancellation, JobError, JobState, Target
+from shared.domain.timings import JobTimings
 from shared.gen.baton.v1 import job_control_pb2, job_pb2
 
 
@@ -56,6 +59,20 @@ def job_view(job: job_pb2.Job, *, replayed: bool = False) -> JobView:
         batch_id=BatchId(UUID(job.batch_id)) if job.batch_id else None,
         batch_item=job.batch_item or None,
         replayed=replayed,
+    )
+
+
+def shown_view(response: job_control_pb2.GetJobResponse) -> ShownJobView:
+    job, told = job_view(response.job), response.timings
+    return ShownJobView(
+        **{each.name: getattr(job, each.name) for each in fields(job)},
+        attempts=[attempt_view(each) for each in response.attempts],
+        timings=JobTimings(
+            waiting=told.waiting.ToTimedelta(),
+            running=told.running.ToTimedelta(),
+            between_attempts=told.between_attempts.ToTimedelta(),
+            total=told.total.ToTimedelta(),
+        ),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +13,7 @@ from shared.domain.attempts import AttemptOutcome
 from shared.domain.events import JobEvent
 from shared.domain.identity import BatchId, IncarnationId, JobId, JobType, Owner, QueueName, UploadId
 from shared.domain.jobs import TERMINAL_STATES, Cancellation, JobError, JobState, Target
+from shared.domain.timings import JobTimings
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,19 @@ class AttemptView:
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownJobView(JobView):
+    """A job with what was tried for it.
+
+    Attributes:
+        attempts: The newest ones, at most 100, the newest last; `attempts` of a client has all.
+        timings: Where its time has gone, by the database's clock.
+    """
+
+    attempts: Sequence[AttemptView]
+    timings: JobTimings
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import typer
 
-from job_api.command import completions, show
+from job_api.command import completions, history, show
 from job_api.command.exits import ending, invalid, say
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def get_job(
     job_id: Annotated[UUID, typer.Argument(metavar="ID", help="The job.")],
     *,
-    with_attempts: Annotated[bool, typer.Option("--attempts", help="Its attempts too.")] = False,
+    with_attempts: Annotated[
+        bool, typer.Option("--attempts", help="All its attempts, beyond the newest 100 too.")
+    ] = False,
     with_artifacts: Annotated[
         bool, typer.Option("--artifacts", help="Its artifacts too; with their content in JSON.")
     ] = False,
@@ -60,9 +62,8 @@ class _Parts:
     def print(self, client: Client, job_id: JobId) -> None:
         job = client.get(job_id)
         show.job(job)
-        if self._attempts:
-            show.line("")
-            show.attempts(list(client.attempts(job_id)))
+        history.times(job)
+        history.attempts(list(client.attempts(job_id)) if self._attempts else job.attempts)
         if self._artifacts:
             show.line("")
             show.artifacts(list(client.artifacts(job_id, content=True)))

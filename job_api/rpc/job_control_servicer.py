@@ -167,8 +167,11 @@ class JobControlServicer(OperatorServicer, BatchServicer):
     async def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
         caller = convert.caller()
         shown = await self._operations.get_job(caller, convert.job_id(request.job_id))
+        inside = caller.sees_all
         return pb.GetJobResponse(
-            job=messages.job_message(shown.job, inside=caller.sees_all, artifacts=shown.artifacts)
+            job=messages.job_message(shown.job, inside=inside, artifacts=shown.artifacts),
+            attempts=[messages.attempt_message(each, inside=inside) for each in shown.history.attempts],
+            timings=messages.timings_message(shown.history.timings),
         )
 
     async def GetJobOutput(

@@ -13,6 +13,7 @@ from job_api.operations.list_attempts import Attempt
 from job_api.operations.list_job_definitions import ListedDefinition
 from shared.domain.events import JobEvent
 from shared.domain.jobs import TERMINAL_STATES, Artifact, Cancellation, Job, JobError, JobState
+from shared.domain.timings import JobTimings
 from shared.gen.baton.v1 import job_pb2
 
 
@@ -83,6 +84,15 @@ def attempt_message(attempt: Attempt, *, inside: bool) -> job_pb2.Attempt:
         outcome=_number(job_pb2.AttemptOutcome, "ATTEMPT_OUTCOME", attempt.outcome),
         error=error_message(attempt.error, inside=inside),
         suspect=attempt.suspect,
+    )
+
+
+def timings_message(timings: JobTimings) -> job_pb2.JobTimings:
+    return job_pb2.JobTimings(
+        waiting=duration(timings.waiting),
+        running=duration(timings.running),
+        between_attempts=duration(timings.between_attempts),
+        total=duration(timings.total),
     )
 
 

@@ -13,6 +13,7 @@ from shared.domain.attempts import AttemptOutcome, Standing
 from shared.domain.identity import IncarnationId, JobId, JobType, LeaseToken, Owner
 from shared.domain.jobs import JobError
 from shared.domain.leases import SILENCE_FACTOR, LeaseRef
+from shared.domain.timings import JobTimings, timings
 from shared.storage import tables
 from shared.storage.database import Connection
 from shared.storage.rows import LEASE_COLUMNS, error_of, lease_columns, unnested
@@ -65,6 +66,14 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class History:
+    """What was tried for a job, first to last, and where its time has gone."""
+
+    attempts: Sequence[Attempt]
+    timings: JobTimings
+
+
+@dataclass(frozen=True, slots=True)
 class EarlierReport:
     """The report that ended an attempt; hash and answer are empty if something else ended it."""
 
@@ -108,6 +117,26 @@ from present p cross join jobs j join leases l using (job_id)
 where p.pulse_time > p.now - cast(:pulse_age as interval)
     and ({_SILENT} or {_CANCEL_IGNORED} or l.deadline_time < p.now)
 order by j.job_id limit :limit for update of j, l skip locked
+""")
+
+
+# Attempts, the running one too, and what they took together, all at one moment of the database's clock. There
+# is a row also where there are none.
+_HISTORY = sa.text("""
+with present as materialized (select engine_time() as now),
+every as (
+    select attempt, executor_name, incarnation_id, start_time, end_time, outcome, error_code, error_message,
+        error_internal, suspect
+    from attempts where job_id = :job_id
+    union all
+    select attempt, executor_name, incarnation_id, grant_time, null, null, null, null, null, false
+    from leases where job_id = :job_id
+)
+select newest.*, j.create_time, j.start_time as first_start_time, j.finish_time, p.now,
+    (select sum(greatest(coalesce(end_time, p.now) - start_time, interval '0')) from every) as running
+from present p cross join jobs j
+left join (select * from every order by attempt desc limit :limit) newest on true
+where j.job_id = :job_id order by newest.attempt
 """)
 
 
@@ -187,6 +216,22 @@ class Attempts:
             .limit(limit)
         )
         return [_attempt(row) for row in await self._connection.execute(statement)]
+
+    async def history(self, job_id: JobId, *, limit: int) -> History:
+        """Return the newest attempts of a job that exists, and where its time has gone."""
+        parameters = {"job_id": job_id, "limit": limit}
+        rows = (await self._connection.execute(_HISTORY, parameters)).all()
+        first = rows[0]
+        return History(
+            attempts=[_attempt(row) for row in rows if row.attempt is not None],
+            timings=timings(
+                create_time=first.create_time,
+                start_time=first.first_start_time,
+                finish_time=first.finish_time,
+                running=first.running or timedelta(0),
+                now=first.now,
+            ),
+        )
 
     async def output(self, job_id: JobId) -> bytes:
         """Return the stored output of a job; empty if it has none."""
