@@ -1,4 +1,4 @@
-"""Why a job is not running: every cause made real, in order, and what owners are not told of others."""
+"""Why a job is not running: every cause made real; limits are in a module of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import grpc
 import pytest
 import sqlalchemy as sa
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -19,7 +18,7 @@ from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import operation_pb2
 from shared.gen.baton.v1 import operation_pb2 as told
 from tests.support import storage
-from tests.support.control_service import NO_JOB, Control, bearing, control_running, refused
+from tests.support.control_service import Control, bearing, control_running
 from tests.support.execution_service import Execution, execution_running
 from verification.peers.cuttable import cuttable
 from verification.peers.executor import ref
@@ -270,32 +269,3 @@ async def test_with_redis_away_that_is_said(database_url: str, redis_url: str, r
         assert reason.sentence == (
             "No other job goes first, and Redis is away: nothing is handed out until it is back."
         )
-
-
-async def test_an_owner_is_told_of_its_own_jobs_alone(guarded_control: Control) -> None:
-    ada, eve = bearing("ada", "jobs.read"), bearing("eve", "jobs.read", "jobs.write", "jobs.on_behalf")
-    job_id = await storage.a_job(guarded_control.transactions, owner=Owner("ada"))
-    assert await explained(guarded_control, job_id, metadata=ada)
-    assert await explained(guarded_control, job_id, metadata=bearing("root", "jobs.admin", "jobs.read"))
-    for hidden, metadata in ((job_id, eve), (NO_JOB, eve), (NO_JOB, ada)):
-        request = pb.ExplainJobRequest(job_id=str(hidden))
-        refusal = await refused(guarded_control.stub.ExplainJob(request, metadata=metadata))
-        assert refusal.code is grpc.StatusCode.NOT_FOUND
-        assert (refusal.reason, refusal.metadata) == ("JOB_NOT_FOUND", {"job_id": str(hidden)})
-
-
-async def test_without_the_scope_nothing_is_told(guarded_control: Control) -> None:
-    request = pb.ExplainJobRequest(job_id=NO_JOB)
-    writer = bearing("ada", "jobs.write", "jobs.execute")
-    refusal = await refused(guarded_control.stub.ExplainJob(request, metadata=writer))
-    assert refusal.code is grpc.StatusCode.PERMISSION_DENIED
-    assert refusal.metadata == {"scope": "jobs.read"}
-    refusal = await refused(guarded_control.stub.ExplainJob(request))
-    assert refusal.code is grpc.StatusCode.UNAUTHENTICATED
-
-
-@pytest.mark.parametrize("job_id", ["", "nonsense", NO_JOB + "0", "0" * 5_000, "\0", NO_JOB[:-1] + "é"])
-async def test_what_is_no_job_id_is_refused(control: Control, job_id: str) -> None:
-    refusal = await refused(control.stub.ExplainJob(pb.ExplainJobRequest(job_id=job_id)))
-    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
-    assert (refusal.reason, refusal.fields) == ("INVALID_INPUT", ["job_id"])
