@@ -122,7 +122,7 @@ class Dispatches:
             (stream, owner, room[stream], *_limited(limited.get(stream), owner))
             for stream, each in owners.items()
             for owner in each
-            if room.get(stream)
+            if room.get(stream) and not (stream in limited and limited[stream].rows == 0)
         ]
         if not wanted:
             return []
