@@ -31,7 +31,10 @@ async def begun(control: Control, metadata: Any = None, **fields: Any) -> Any:
     """Open a view of the jobs that a filter with these fields lets through, and wait until it has begun."""
     request = pb.WatchJobsRequest(filter=pb.JobFilter(**fields))
     view = control.stub.WatchJobs(request, metadata=metadata)
-    assert (await next_of(view)).HasField("began")
+    message = await next_of(view)
+    while message.HasField("keep_alive"):
+        message = await next_of(view)
+    assert message.HasField("began")
     return view
 
 

@@ -416,8 +416,8 @@ class JobControlServicer(object):
     def WatchJobs(self, request, context):
         """Streams jobs that fit a filter as they change, from now on: a live view, not a feed. Needs `jobs.read`.
 
-        The first message is a `began`. A job that changes is shown as it is then: states between two messages may have been
-        passed over, and one that waits to be sent is replaced by what the job has become. A job that no longer fits is shown
+        A `began` comes once, before any job. A job that changes is shown as it is then: states between two messages may have
+        been passed over, and one that waits to be sent is replaced by what the job has become. A job that no longer fits is shown
         once more, with `left`. What was there before is not shown until it changes: a caller that lists jobs once it has got
         the `began` knows all of them. Nothing is resumed: after a break, list again.
 

@@ -174,8 +174,8 @@ class JobControlStub:
     WatchJobs: _grpc.UnaryStreamMultiCallable[_job_control_pb2.WatchJobsRequest, _job_control_pb2.WatchJobsResponse]
     """Streams jobs that fit a filter as they change, from now on: a live view, not a feed. Needs `jobs.read`.
 
-    The first message is a `began`. A job that changes is shown as it is then: states between two messages may have been
-    passed over, and one that waits to be sent is replaced by what the job has become. A job that no longer fits is shown
+    A `began` comes once, before any job. A job that changes is shown as it is then: states between two messages may have
+    been passed over, and one that waits to be sent is replaced by what the job has become. A job that no longer fits is shown
     once more, with `left`. What was there before is not shown until it changes: a caller that lists jobs once it has got
     the `began` knows all of them. Nothing is resumed: after a break, list again.
 
@@ -485,8 +485,8 @@ class JobControlAsyncStub(JobControlStub):
     WatchJobs: _aio.UnaryStreamMultiCallable[_job_control_pb2.WatchJobsRequest, _job_control_pb2.WatchJobsResponse]  # type: ignore[assignment]
     """Streams jobs that fit a filter as they change, from now on: a live view, not a feed. Needs `jobs.read`.
 
-    The first message is a `began`. A job that changes is shown as it is then: states between two messages may have been
-    passed over, and one that waits to be sent is replaced by what the job has become. A job that no longer fits is shown
+    A `began` comes once, before any job. A job that changes is shown as it is then: states between two messages may have
+    been passed over, and one that waits to be sent is replaced by what the job has become. A job that no longer fits is shown
     once more, with `left`. What was there before is not shown until it changes: a caller that lists jobs once it has got
     the `began` knows all of them. Nothing is resumed: after a break, list again.
 
@@ -883,8 +883,8 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_job_control_pb2.WatchJobsResponse], _abc.AsyncIterator[_job_control_pb2.WatchJobsResponse]]:
         """Streams jobs that fit a filter as they change, from now on: a live view, not a feed. Needs `jobs.read`.
 
-        The first message is a `began`. A job that changes is shown as it is then: states between two messages may have been
-        passed over, and one that waits to be sent is replaced by what the job has become. A job that no longer fits is shown
+        A `began` comes once, before any job. A job that changes is shown as it is then: states between two messages may have
+        been passed over, and one that waits to be sent is replaced by what the job has become. A job that no longer fits is shown
         once more, with `left`. What was there before is not shown until it changes: a caller that lists jobs once it has got
         the `began` knows all of them. Nothing is resumed: after a break, list again.
 
