@@ -94,10 +94,16 @@ def _busiest_first(queue: QueueView) -> tuple[int, int, str]:
 
 
 def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    """Make a table whose last column gives way to the others."""
+    table = Table(box=None, pad_edge=False, header_style="dim", expand=True)
     for column in columns:
-        figure = column in _FIGURES
-        table.add_column(column, justify="right" if figure else "left", no_wrap=True, overflow="ellipsis")
+        table.add_column(
+            column,
+            justify="right" if column in _FIGURES else "left",
+            ratio=1 if column == columns[-1] else None,
+            no_wrap=True,
+            overflow="ellipsis",
+        )
     return table
 
 

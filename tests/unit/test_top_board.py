@@ -130,5 +130,15 @@ def test_it_keeps_to_the_width_however_long_words_are(width: int) -> None:
     assert len(drawn(wide, width=width, height=12)) <= 12
 
 
+def test_a_long_end_of_a_line_squeezes_nothing_else() -> None:
+    many = [JobType(f"type_{number}") for number in range(40)]
+    busy = Snapshot(NOW, [], [an_executor("executor-1", leases=7, job_types=many)], [a_failure("x" * 300)])
+    text = "\n".join(drawn(busy, width=100))
+
+    assert "executor-1       7" in text
+    assert "0197f3f0-0000-7000-8000-000000000001" in text
+    assert text.count("…") == 2
+
+
 def test_a_snapshot_of_nothing_is_drawn_too() -> None:
     assert drawn(Snapshot(NOW, [], [], []))[0].endswith("executors 0")
