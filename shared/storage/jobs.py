@@ -55,10 +55,8 @@ class Jobs:
 
     async def created_behind(self, place: Position, *, limit: int) -> list[Position]:
         """Return up to `limit` places of the list behind one, against its order: the oldest first."""
-        columns = (_JOBS.c.create_time, _JOBS.c.job_id)
-        behind = sa.tuple_(*columns) > sa.tuple_(sa.literal(place.create_time), sa.literal(place.job_id))
-        statement = sa.select(*columns).where(behind).order_by(*columns).limit(limit)
-        return [Position(row.create_time, row.job_id) for row in await self._connection.execute(statement)]
+        rows = await self._connection.execute(created_behind(place, limit=limit))
+        return [Position(row.create_time, row.job_id) for row in rows]
 
     async def lock(self, job_id: JobId) -> LockedJob | None:
         """Lock a job's row until the transaction ends; None if there is none."""
@@ -69,6 +67,12 @@ class Jobs:
         )
         row = (await self._connection.execute(statement)).one_or_none()
         return row and LockedJob(row.owner, row.job_type, JobState(row.state))
+
+
+def created_behind(place: Position, *, limit: int) -> sa.Select[Any]:
+    columns = (_JOBS.c.create_time, _JOBS.c.job_id)
+    behind = sa.tuple_(*columns) > sa.tuple_(sa.literal(place.create_time), sa.literal(place.job_id))
+    return sa.select(*columns).where(behind).order_by(*columns).limit(limit)
 
 
 def job_of(row: Any) -> Job:

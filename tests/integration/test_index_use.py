@@ -18,12 +18,14 @@ from shared.storage import (
     events,
     executors,
     explanations,
+    jobs,
     jobs_ahead,
     outbox_messages,
     queue_figures,
 )
 from shared.storage.executors import FIRST_PLACE
 from shared.storage.transactions import Transaction, Transactions
+from tests.support.explained import connect, explained
 from tests.support.storage import STREAM, a_session, claim, claim_request, ending, new_job, opened
 
 BACKLOG = 3_000
@@ -123,6 +125,21 @@ async def test_watchers_read_events_by_key(database_url: str) -> None:
         parameters = {"job_ids": job_ids, "numbers": [0] * 50, "limit": 100}
         async with transactions.begin() as transaction:
             assert "Seq Scan on job_events" not in await plan(transaction, events._AFTER, parameters)
+
+
+async def test_live_views_find_what_was_created_by_its_time(database_url: str) -> None:
+    async with opened(database_url) as transactions:
+        job_ids = await a_backlog(transactions)
+        async with transactions.begin() as transaction:
+            middle = (await transaction.jobs.get_many(job_ids))[job_ids[-50]]
+    connection = await connect(database_url)
+    try:
+        place = jobs.Position(middle.create_time, middle.job_id)
+        found = await explained(connection, jobs.created_behind(place, limit=1_000))
+    finally:
+        await connection.close()
+    assert found.indexes == {"jobs_by_create_time"}
+    assert found.buffers < 100
 
 
 AHEAD = {"stream": STREAM, "urgent": [STREAM] * 2, "outbox_id": 1_000}
