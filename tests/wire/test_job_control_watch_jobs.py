@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 from uuid import UUID
@@ -11,6 +9,7 @@ from uuid import UUID
 import grpc
 import pytest
 
+from job_api.operations import live_watching
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
 from shared.domain.identity import JobId, Owner
 from shared.domain.jobs import JobError
@@ -20,44 +19,12 @@ from shared.streams.connection import open_redis
 from shared.streams.wake_ups import WakeUps
 from tests.support import storage
 from tests.support.control_service import Control, bearing, control_running, refused
-from tests.support.watches import PATIENCE_SECONDS, beat
+from tests.support.live_views import begun, next_of, shown
+from tests.support.watches import beat
 
 SUCCEEDED = AttemptEnd(AttemptOutcome.SUCCEEDED)
 FAILED = AttemptEnd(AttemptOutcome.FAILED, storage.FINAL)
 LOST = JobError("PROVIDER_TIMEOUT", "the provider took too long", "10.0.0.7 did not answer in 30 s")
-
-
-async def begun(control: Control, metadata: Any = None, **fields: Any) -> Any:
-    """Open a view of the jobs that a filter with these fields lets through, and wait until it has begun."""
-    request = pb.WatchJobsRequest(filter=pb.JobFilter(**fields))
-    view = control.stub.WatchJobs(request, metadata=metadata)
-    message = await next_of(view)
-    while message.HasField("keep_alive"):
-        message = await next_of(view)
-    assert message.HasField("began")
-    return view
-
-
-async def next_of(view: Any) -> pb.WatchJobsResponse:
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        message: pb.WatchJobsResponse = await view.read()
-    return message
-
-
-async def shown(view: Any) -> tuple[str, str]:
-    """The next job that is shown and its state, with a `-` before it where the job has left."""
-    message = await next_of(view)
-    while message.HasField("keep_alive"):
-        message = await next_of(view)
-    state = job_pb2.JobState.Name(message.job.state).removeprefix("JOB_STATE_")
-    return message.job.job_id, f"-{state}" if message.left else state
-
-
-async def shown_until(view: Any, job_id: object, state: str) -> Sequence[tuple[str, str]]:
-    found = [await shown(view)]
-    while found[-1] != (str(job_id), state):
-        found.append(await shown(view))
-    return found
 
 
 @pytest.fixture
@@ -205,6 +172,22 @@ async def test_a_filter_that_is_malformed_is_refused_by_its_field(
     refusal = await refused(control.stub.WatchJobs(pb.WatchJobsRequest(filter=pb.JobFilter(**fields))))
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert (refusal.reason, refusal.fields) == ("INVALID_INPUT", [at_fault])
+
+
+async def test_a_view_with_too_much_to_show_is_ended(
+    control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_watching, "WAITING_MAX", 2)
+    view = await begun(control)
+    async with control.transactions.begin() as transaction:
+        await transaction.creation.create_jobs([storage.new_job() for _ in range(3)])
+    message = await next_of(view)
+    assert message.ended.reason == pb.WATCH_END_REASON_SLOW
+    assert await view.read() is grpc.aio.EOF
+    again = await begun(control)
+    await control.create()
+    assert (await shown(again))[1] == "QUEUED"
+    again.cancel()
 
 
 async def test_a_quiet_view_says_that_it_lives(database_url: str, redis_url: str, redis_prefix: str) -> None:
