@@ -40,7 +40,7 @@ def _scalar(value: Any) -> Any:
         case datetime():
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case timedelta():
-            return f"{value.total_seconds():g}s"
+            return f"{value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
         case Decimal():
             return f"{value:f}"
         case UUID():

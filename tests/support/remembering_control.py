@@ -35,6 +35,8 @@ class RememberingServicer(RememberingBatches, RememberingOperators):
         RememberingBatches.__init__(self)
         RememberingOperators.__init__(self)
         self.job = a_job()
+        self.attempts: list[job_pb2.Attempt] = []
+        self.timings = job_pb2.JobTimings()
         self.refusal: BatonError | None = None
         self.updates: list[pb.WatchJobResponse] = []
         self.changes: list[pb.WatchJobsResponse] = []
@@ -59,7 +61,7 @@ class RememberingServicer(RememberingBatches, RememberingOperators):
         if request.job_id != self.job.job_id:
             self._abort(context, errors.JobNotFound(JobId(UUID(request.job_id))))
         self._refuse(context)
-        return pb.GetJobResponse(job=self.job)
+        return pb.GetJobResponse(job=self.job, attempts=self.attempts, timings=self.timings)
 
     def GetJobOutput(self, request: Any, context: Any) -> pb.GetJobOutputResponse:
         return pb.GetJobOutputResponse(output=self.output)
