@@ -141,6 +141,7 @@ def wait_reason_view(reason: operation_pb2.WaitReason) -> WaitReasonView:
         pause=_set(reason, "pause", _pause),
         holding_job_ids=[JobId(UUID(each)) for each in reason.holding_job_ids],
         count=reason.count,
+        more=reason.more,
     )
 
 

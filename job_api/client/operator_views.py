@@ -88,6 +88,7 @@ class WaitReasonView:
         until_time: When it passes by itself.
         holding_job_ids: Of a limit: jobs that use it up, as far as the caller may see them.
         count: How many jobs go first, or how many a limit lets through.
+        more: Whether more jobs may go first than were counted.
     """
 
     cause: WaitCause
@@ -96,6 +97,7 @@ class WaitReasonView:
     pause: PauseView | None
     holding_job_ids: Sequence[JobId]
     count: int
+    more: bool
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self)

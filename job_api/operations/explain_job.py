@@ -17,6 +17,7 @@ from shared.domain.identity import JobId, JobType
 from shared.domain.pauses import Pausable, Pause
 from shared.domain.queues import more_urgent
 from shared.storage.explanations import AbleExecutors, Standing, UsedLimits, WaitingRow
+from shared.storage.jobs_ahead import Ahead
 from shared.storage.transactions import Transaction, Transactions
 from shared.streams.lease_streams import LeaseStreams
 
@@ -33,7 +34,7 @@ class _Wait:
     pauses: Mapping[Pausable, Pause]
     limits: Limits
     used: UsedLimits | None
-    ahead: int
+    ahead: Ahead
 
 
 class ExplainJob:
@@ -64,7 +65,7 @@ class ExplainJob:
         self, transaction: Transaction, job_id: JobId, standing: Standing, dispatch: WaitingRow
     ) -> _Wait:
         explanations, limits = transaction.explanations, self._limits(standing.job_type)
-        used, ahead = None, 0
+        used, ahead = None, Ahead(0, False)
         if limits != NO_LIMITS:
             used = await explanations.limits(standing.job_type, standing.owner, per_second=limits.per_second)
         if standing.due and dispatch.state is not OutboxState.DEAD:
@@ -89,7 +90,7 @@ class ExplainJob:
         if wait.used is not None and wait.standing.due:
             reasons += wait_reasons.of_limits(wait.limits, wait.used, inside=inside)
         alive = wait.standing.due and wait.dispatch.state is not OutboxState.DEAD
-        if alive and (wait.ahead or not reasons):
+        if alive and (wait.ahead.count or not reasons):
             reasons.append(wait_reasons.of_others(wait.ahead, demand=demand))
         return reasons
 

@@ -11,7 +11,7 @@ from shared.domain.identity import JobId
 from shared.domain.jobs import WaitCause
 from shared.domain.pauses import Pausable, Pause, PauseKind
 from shared.storage.explanations import AbleExecutors, Running, Standing, UsedLimits, WaitingRow
-from shared.storage.jobs_ahead import AHEAD_MAX
+from shared.storage.jobs_ahead import Ahead
 from shared.storage.queue_figures import SEEN_WITHIN
 
 
@@ -24,6 +24,7 @@ class WaitReason:
         until_time: When it passes by itself; None if nobody knows.
         holding_job_ids: Of a limit: jobs that use it up and that the caller may see.
         count: How many jobs go first, or how many a limit lets through.
+        more: Whether more jobs may go first than were counted.
         pause: Of what is paused: by whom, and since when.
     """
 
@@ -32,6 +33,7 @@ class WaitReason:
     until_time: datetime | None = None
     holding_job_ids: Sequence[JobId] = ()
     count: int = 0
+    more: bool = False
     pause: Pause | None = None
 
 
@@ -133,19 +135,30 @@ def of_executors(standing: Standing, able: AbleExecutors, *, connected: bool) ->
     yield WaitReason(cause=WaitCause.NO_EXECUTOR, sentence=_no_executor(standing, able))
 
 
-def of_others(ahead: int, *, demand: int | None) -> WaitReason:
+def of_others(ahead: Ahead, *, demand: int | None) -> WaitReason:
     """Say how many jobs go first.
 
     Args:
         demand: Leases that executors could take now; None if Redis is away.
     """
-    if ahead >= AHEAD_MAX:
-        first = f"{AHEAD_MAX:,} jobs or more go first"
-    elif ahead:
-        first = f"{'1 job goes' if ahead == 1 else f'Up to {ahead:,} jobs go'} first"
-    else:
-        first = "No other job goes first"
-    return WaitReason(cause=WaitCause.BEHIND, sentence=f"{first}{_room(demand)}.", count=ahead)
+    return WaitReason(
+        cause=WaitCause.BEHIND,
+        sentence=f"{_first(ahead)}{_room(demand)}.",
+        count=ahead.count,
+        more=ahead.more,
+    )
+
+
+def _first(ahead: Ahead) -> str:
+    if ahead.more:
+        return f"{ahead.count:,} jobs or more go first"
+    match ahead.count:
+        case 0:
+            return "No other job goes first"
+        case 1:
+            return "1 job goes first"
+        case count:
+            return f"Up to {count:,} jobs go first"
 
 
 def _room(demand: int | None) -> str:

@@ -16,4 +16,5 @@ def reason_message(reason: WaitReason) -> operation_pb2.WaitReason:
         pause=None if reason.pause is None else pause_message(reason.pause),
         holding_job_ids=[str(each) for each in reason.holding_job_ids],
         count=reason.count,
+        more=reason.more,
     )

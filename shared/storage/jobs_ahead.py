@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -39,7 +40,9 @@ handed_out as (
             and (o.delivered_time, o.outbox_id) < (cast(:delivered_time as timestamptz), :outbox_id)
         limit {AHEAD_MAX}) r
 )
-select least(urgent.rows + handed_out.rows, {AHEAD_MAX}) from urgent, handed_out
+select least(urgent.rows + handed_out.rows, {AHEAD_MAX}) as rows,
+    urgent.rows + handed_out.rows >= {AHEAD_MAX} as more
+from urgent, handed_out
 """)
 
 # Owners take turns, so of each other one at most as many go first as its own owner has before it, and one
@@ -79,7 +82,9 @@ own as materialized (
         limit {AHEAD_MAX}) r
 ),
 others as (
-    select coalesce(sum(least(t.rows, (select own.rows + 1 from own))), 0) as rows from (
+    select coalesce(sum(least(t.rows, (select own.rows + 1 from own))), 0) as rows,
+        coalesce(sum(t.rows), 0) as looked_at
+    from (
         select r.owner, count(*) as rows from (
             select p.owner from place p cross join lateral (
                 select from outbox o
@@ -94,9 +99,24 @@ handed_out as (
         select from outbox o where {DELIVERED} and o.stream = :stream and o.outbox_id <> :outbox_id
         limit {AHEAD_MAX}) r
 )
-select least(urgent.rows + own.rows + others.rows + handed_out.rows, {AHEAD_MAX})::bigint
+select least(urgent.rows + own.rows + others.rows + handed_out.rows, {AHEAD_MAX})::bigint as rows,
+    urgent.rows + own.rows + others.looked_at + handed_out.rows >= {AHEAD_MAX}
+        or coalesce((select max(number) from place) = {PLACES_MAX}, false) as more
 from urgent, own, others, handed_out
 """)
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """How many jobs go before one.
+
+    Attributes:
+        count: At most so many, as far as was counted; no more than `AHEAD_MAX`.
+        more: Whether there may be more than were counted.
+    """
+
+    count: int
+    more: bool
 
 
 class JobsAhead:
@@ -105,8 +125,10 @@ class JobsAhead:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def count(self, standing: Standing, dispatch: WaitingRow, more_urgent: Sequence[StreamName]) -> int:
-        """Return how many due jobs go before one, at most, and no more than `AHEAD_MAX`.
+    async def count(
+        self, standing: Standing, dispatch: WaitingRow, more_urgent: Sequence[StreamName]
+    ) -> Ahead:
+        """Return how many due jobs go before one, at most.
 
         Those are: what has been handed out to services before it and was not taken yet; its owner's jobs that
         are more urgent, or as urgent and due earlier; of every other owner as many as have their turns before
@@ -127,5 +149,5 @@ class JobsAhead:
                 "priority": standing.priority,
                 "available_time": dispatch.available_time,
             }
-        count: int = (await self._connection.execute(statement, parameters)).scalar_one()
-        return count
+        row = (await self._connection.execute(statement, parameters)).one()
+        return Ahead(row.rows, row.more)

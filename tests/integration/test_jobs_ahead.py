@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from shared.domain.identity import JobId, Owner, StreamName
 from shared.domain.queues import more_urgent
-from shared.storage.jobs_ahead import AHEAD_MAX
+from shared.storage.jobs_ahead import AHEAD_MAX, PLACES_MAX, Ahead
 from shared.storage.transactions import Transactions
 from tests.support.storage import STREAM, new_job, opened
 
@@ -27,6 +27,13 @@ async def created(transactions: Transactions, *owners: str, **fields: Any) -> li
 
 
 async def ahead(transactions: Transactions, job_id: JobId) -> int:
+    """Count all jobs that go before one."""
+    found = await counted(transactions, job_id)
+    assert not found.more
+    return found.count
+
+
+async def counted(transactions: Transactions, job_id: JobId) -> Ahead:
     async with transactions.begin() as transaction:
         standing = await transaction.explanations.standing(job_id)
         assert standing.dispatch is not None
@@ -109,5 +116,15 @@ async def test_no_more_are_counted_than_the_bound(database_url: str) -> None:
         async with transactions.begin() as transaction:
             await transaction.creation.create_jobs(jobs)
         (job,) = await created(transactions, "owner-3")
-        assert await ahead(transactions, job) == AHEAD_MAX
+        assert await counted(transactions, job) == Ahead(AHEAD_MAX, more=True)
         assert await ahead(transactions, jobs[3].job_id) == 6
+
+
+async def test_of_more_owners_than_are_looked_at_some_are_counted(database_url: str) -> None:
+    async with opened(database_url) as transactions:
+        jobs = [new_job(owner=Owner(f"owner-{number:05}")) for number in range(PLACES_MAX + 10)]
+        async with transactions.begin() as transaction:
+            await transaction.creation.create_jobs(jobs)
+        found = await counted(transactions, jobs[5].job_id)
+        assert found.more
+        assert PLACES_MAX - 2 < found.count <= PLACES_MAX

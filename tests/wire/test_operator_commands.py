@@ -208,6 +208,7 @@ def test_reasons_are_one_json_document_for_scripts(service: Service) -> None:
         },
         "holdingJobIds": [],
         "count": 0,
+        "more": False,
     }
     assert (limit["cause"], limit["holdingJobIds"], limit["count"]) == ("limit", [JOB], 1)
     assert backoff["untilTime"] == "2030-03-17T17:46:40Z"

@@ -31,10 +31,14 @@ def _batches_kept(evidence: Evidence) -> Iterator[str | None]:
             continue
         rows = evidence.batches.get(batch["batchId"])
         items = rows.items if rows else ()
-        whole = len(items) == batch["size"] and all(
-            each in evidence.tables and has_ended(evidence.tables[each]) for each in items
+        ended = sum(each in evidence.tables and has_ended(evidence.tables[each]) for each in items)
+        whole = len(items) == ended == batch["size"]
+        found = f"has {len(items)} items, of which {ended} have ended"
+        yield (
+            None
+            if whole
+            else f"batch {batch['batchId']} of {batch['size']} items was acknowledged, and {found}"
         )
-        yield None if whole else f"batch {batch['batchId']} was acknowledged, and has {len(items)} items"
 
 
 def _ended_without_redis(evidence: Evidence) -> Iterator[str | None]:

@@ -420,6 +420,7 @@ class WaitReason(_message.Message):
     PAUSE_FIELD_NUMBER: _builtins.int
     HOLDING_JOB_IDS_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
     cause: Global___WaitCause.ValueType
     """Output only. The kind of reason."""
     sentence: _builtins.str
@@ -430,6 +431,8 @@ class WaitReason(_message.Message):
     its owner's that are more urgent or as urgent and due earlier, and of each other owner as many as have their
     turns before its own. At most 10,000 are counted. For LIMIT: the limit.
     """
+    more: _builtins.bool
+    """Output only. For BEHIND: true if more jobs may go first than were counted."""
     @_builtins.property
     def until_time(self) -> _timestamp_pb2.Timestamp:
         """Output only. For NOT_DUE, BACKOFF and RATE: until when."""
@@ -453,10 +456,11 @@ class WaitReason(_message.Message):
         pause: Global___Pause | None = ...,
         holding_job_ids: _abc.Iterable[_builtins.str] | None = ...,
         count: _builtins.int = ...,
+        more: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pause", b"pause", "until_time", b"until_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "count", b"count", "holding_job_ids", b"holding_job_ids", "pause", b"pause", "sentence", b"sentence", "until_time", b"until_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "count", b"count", "holding_job_ids", b"holding_job_ids", "more", b"more", "pause", b"pause", "sentence", b"sentence", "until_time", b"until_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
