@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import subprocess
 import sys
@@ -95,6 +96,45 @@ def test_the_python_lines_work_as_written(address: str, client: str) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == "Two minutes."
+
+
+def test_the_lines_about_batches_work_as_written(address: str, tmp_path: Path) -> None:
+    [lines] = re.findall(r"<!-- batch lines -->\n```sh\n(.*?)```\n", README, re.DOTALL)
+    (tmp_path / ".venv").symlink_to(grpcurl_lines.REPOSITORY / ".venv")
+
+    done = subprocess.run(
+        ["sh", "-c", lines],
+        cwd=tmp_path,
+        env={**os.environ, "BATON_CONTROL_ADDRESS": address},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    said = done.stdout.splitlines()
+    settled = [line for line in said if "PARTIALLY_FAILED  200 succeeded, 1 failed" in line]
+    assert len(settled) == 3, done.stdout + done.stderr  # the second watch begins at the first event
+    assert any(re.search(r"item 201 failed +INPUT_BROKEN: ", line) for line in said)
+    assert "items      200 succeeded, 1 failed" in said
+    assert said[-1].endswith(" is EXPORTED: 200 succeeded, 1 failed")
+
+
+def test_the_python_lines_about_batches_work_as_written(address: str) -> None:
+    [lines] = re.findall(r"<!-- batch client -->\n```python\n(.*?)```\n", README, re.DOTALL)
+
+    done = subprocess.run(
+        [sys.executable, "-c", lines.replace(grpcurl_lines.README_ADDRESS, address)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *rest = done.stdout.splitlines()
+    assert first == "AWAITING_REVIEW 2 of 2"
+    assert [line.split()[:2] for line in rest] == [["1", "SUCCEEDED"], ["2", "SUCCEEDED"]]
 
 
 def documents(text: str) -> list[dict[str, Any]]:
