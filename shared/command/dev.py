@@ -25,7 +25,7 @@ from shared.domain.scopes import JOBS_EXECUTE
 from shared.runtime.clock import SystemClock
 from shared.runtime.faults import StartupFault
 from shared.runtime.processes import until_signalled
-from shared.runtime.settings import OptionalPath, OptionalText, ProcessSettings
+from shared.runtime.settings import CallerSettings, OptionalPath, OptionalText
 
 CONTROL_PORT = 7410
 EXECUTION_PORT = 7420
@@ -42,7 +42,7 @@ _EXECUTOR_READY_SECONDS = 120.0
 """Many executors that start together on one machine wait for its processor."""
 
 
-class DevSettings(ProcessSettings):
+class DevSettings(CallerSettings):
     """Real servers to use, of which those that are not set are started here; and who may call."""
 
     database_url: str | None = None
@@ -130,7 +130,7 @@ class _Stack:
                 for number in range(1, self._options.executors + 1)
             )
         )
-        _say_ready(control, self._directory.path)
+        _say_ready(control, self._directory.path, by_tls=self._settings.tls.certificate_file is not None)
         if self._settings.token_secret:
             say("callers need a token in BATON_TOKEN: baton token --subject NAME makes one")
 
@@ -240,12 +240,13 @@ def _address(name: str, port: int) -> str:
     return f"{LOOPBACK}:{port}"
 
 
-def _say_ready(control: str, path: Path) -> None:
+def _say_ready(control: str, path: Path, *, by_tls: bool) -> None:
     elsewhere = f"BATON_CONTROL_ADDRESS={control} " if control != f"{LOOPBACK}:{CONTROL_PORT}" else ""
     say(f"ready; logs and stack.json are in {path}; Ctrl-C stops it all. Try:")
     say(f"    {elsewhere}baton submit synthetic --input '{{}}' --watch")
     say(f"    {elsewhere}baton list")
-    say(f"    grpcurl -plaintext {control} list")
+    if not by_tls:
+        say(f"    grpcurl -plaintext {control} list")
 
 
 def say(line: str) -> None:

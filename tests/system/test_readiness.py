@@ -42,8 +42,9 @@ SECRET = "a secret of this test, at least 32 bytes"
             r"executor-1: job type 'projected' has no handler",
         ),
         ({"BATON_TOKEN_SECRET": SECRET, "BATON_TOKEN": "wrong"}, r"executor-1: .* refuses this executor"),
+        ({"BATON_TOKEN_KEYS_FILE": "keys.json"}, r"BATON_TOKEN is needed"),
     ],
-    ids=["unknown queue", "no handlers", "wrong token"],
+    ids=["unknown queue", "no handlers", "wrong token", "no token, and nothing to sign one with"],
 )
 def test_a_stack_whose_executor_cannot_start_says_why_instead(
     tmp_path: Path, settings: dict[str, str], sentence: str
