@@ -22,7 +22,7 @@ import structlog
 from job_api.operations.job_filters import JobFilter, Position, described
 from job_api.operations.job_matching import JobMatch
 from job_api.operations.live_watching import EndReason, LiveView, Shown
-from shared.domain.identity import JobId
+from shared.domain.identity import JobId, Owner
 from shared.domain.jobs import TERMINAL_STATES, Job
 from shared.storage.transactions import Transaction, Transactions
 
@@ -81,7 +81,7 @@ class LiveJobs:
     def __init__(self, transactions: Transactions, *, wake: asyncio.Event) -> None:
         self._transactions = transactions
         self._wake = wake
-        self._audiences: dict[str, _Audience] = {}
+        self._audiences: dict[Owner | None, dict[str, _Audience]] = {}  # by the owner and all of the filter
         self._joining: dict[LiveView, None] = {}
         self._due: dict[JobId, None] = {}
         self._known: dict[JobId, Job] = {}
@@ -92,18 +92,22 @@ class LiveJobs:
         if self._draining:
             view.end(EndReason.DRAINING)
             return
-        audience = self._audiences.setdefault(_key(view.job_filter), _Audience(JobMatch(view.job_filter)))
+        audiences = self._audiences.setdefault(view.job_filter.owner, {})
+        audience = audiences.setdefault(_key(view.job_filter), _Audience(JobMatch(view.job_filter)))
         audience.views[view] = None
         self._joining[view] = None
         self._wake.set()
 
     def leave(self, view: LiveView) -> None:
         self._joining.pop(view, None)
-        key = _key(view.job_filter)
-        if (audience := self._audiences.get(key)) is not None:
+        key, owner = _key(view.job_filter), view.job_filter.owner
+        audiences = self._audiences.get(owner, {})
+        if (audience := audiences.get(key)) is not None:
             audience.views.pop(view, None)
             if not audience.views:
-                del self._audiences[key]
+                del audiences[key]
+        if not audiences:
+            self._audiences.pop(owner, None)
         if not self._audiences:
             self._due.clear()
             self._known.clear()
@@ -187,16 +191,18 @@ class LiveJobs:
         if len(self._known) > KNOWN_MAX:
             del self._known[next(iter(self._known))]
         if job != before:
-            for audience in self._audiences.values():
-                audience.show(job, before)
+            for owner in (job.owner, None):
+                for audience in self._audiences.get(owner, {}).values():
+                    audience.show(job, before)
 
     def _knows_end(self, job_id: JobId) -> bool:
         return job_id in self._known and self._known[job_id].state in TERMINAL_STATES
 
     def _end_all(self, why: EndReason) -> None:
-        for audience in self._audiences.values():
-            for view in audience.views:
-                view.end(why)
+        for audiences in self._audiences.values():
+            for audience in audiences.values():
+                for view in audience.views:
+                    view.end(why)
 
 
 def _key(job_filter: JobFilter) -> str:
