@@ -62,10 +62,14 @@ def shared_secret(secret: str, *, setting: str, expected: Expected = NOTHING_MOR
         setting: The environment variable that holds the secret.
 
     Raises:
-        StartupFault: The secret is short enough to be found by trying.
+        StartupFault: The secret is short enough to be found by trying, or is a key that others may know.
     """
     if len(secret.encode()) < SECRET_BYTES_MIN:
         raise StartupFault(f"{setting} is too short: at least {SECRET_BYTES_MIN} bytes are needed")
+    try:
+        jwt.encode({}, secret, algorithm=_SECRET_ALGORITHM)
+    except jwt.InvalidKeyError:
+        raise StartupFault(f"{setting} is a key or certificate: a secret of random text is needed") from None
     key = VerifyingKey(secret, (_SECRET_ALGORITHM,))
 
     async def verify(token: str) -> Caller:
@@ -151,7 +155,7 @@ def _caller(token: str, key: VerifyingKey, expected: Expected) -> Caller:
         )
     except jwt.ExpiredSignatureError:
         raise Unauthenticated("the token has expired") from None
-    except jwt.InvalidTokenError:
+    except jwt.PyJWTError:
         raise Unauthenticated from None
     if not is_subject(claims["sub"]):
         raise Unauthenticated

@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 import jwt
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from shared.domain.errors import PermissionDenied, Unauthenticated
 from shared.domain.scopes import ALL_SCOPES
@@ -17,6 +18,7 @@ from shared.rpc.status import rich_status
 from shared.rpc.tokens import shared_secret, signed_token
 from shared.runtime.faults import StartupFault
 from tests.support.four_kinds import KINDS, running
+from tests.support.token_keys import the_key
 
 SECRET = "a secret of this test, at least 32 bytes"
 VERIFY = shared_secret(SECRET, setting="BATON_TOKEN_SECRET")
@@ -141,6 +143,13 @@ async def test_calls_do_not_see_each_others_callers() -> None:
 def test_a_secret_that_could_be_found_by_trying_is_refused() -> None:
     with pytest.raises(StartupFault, match="BATON_TOKEN_SECRET"):
         shared_secret("hunter2", setting="BATON_TOKEN_SECRET")
+
+
+def test_a_public_key_is_no_secret() -> None:
+    key = the_key().private_key.public_key()
+    public = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    with pytest.raises(StartupFault, match="BATON_TOKEN_SECRET is a key or certificate"):
+        shared_secret(public, setting="BATON_TOKEN_SECRET")
 
 
 def test_no_one_calls_where_no_call_is_served() -> None:
