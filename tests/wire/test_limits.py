@@ -1,0 +1,48 @@
+"""Limits from a deployment's settings, through both services and a real executor."""
+
+from __future__ import annotations
+
+import asyncio
+
+from shared.domain.identity import Owner
+from shared.gen.baton.v1 import job_control_pb2 as pb
+from shared.gen.baton.v1 import job_pb2
+from tests.support.control_service import Control, control_running
+from tests.support.execution_service import execution_running
+from tests.support.executors import an_executor
+from tests.support.limited import most_at_once, spans
+
+INPUT = b'{"duration_seconds": 0.1}'
+
+
+async def create(control: Control, owner: str, count: int) -> None:
+    for _ in range(count):
+        request = pb.CreateJobRequest(job_type="synthetic", input=INPUT, owner=owner)
+        await control.stub.CreateJob(request)
+
+
+async def until_all_succeeded(control: Control, count: int) -> None:
+    wanted = pb.ListJobsRequest(filter=pb.JobFilter(states=[job_pb2.JOB_STATE_SUCCEEDED]), page_size=1_000)
+    async with asyncio.timeout(30):
+        while len((await control.stub.ListJobs(wanted)).jobs) < count:  # noqa: ASYNC110 - many jobs' ends
+            await asyncio.sleep(0.05)
+
+
+async def test_a_deployment_s_limits_hold_for_an_executor_with_room_for_more(
+    database_url: str, redis_url: str, redis_prefix: str
+) -> None:
+    job_types = {"synthetic": {"at_once": 3, "at_once_per_owner": 2}}
+    places = (database_url, redis_url, redis_prefix)
+    async with (
+        control_running(*places, job_types=job_types) as control,
+        execution_running(*places, job_types=job_types) as execution,
+    ):
+        await create(control, "ada", 8)
+        await create(control, "bob", 8)
+        async with an_executor(execution.address):
+            await until_all_succeeded(control, 16)
+        found = await spans(control.transactions)
+
+    assert {owner: len(each) for owner, each in found.items()} == {Owner("ada"): 8, Owner("bob"): 8}
+    assert max(most_at_once(each) for each in found.values()) <= 2
+    assert most_at_once([span for each in found.values() for span in each]) <= 3
