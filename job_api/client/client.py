@@ -181,6 +181,7 @@ class Client(BatchMethods):
         """Run the FAILED and CANCELLED jobs that fit again, and return how many; a dry run only counts them.
 
         Those that `retry` would refuse, or that were run again before, are passed over. It is safe to repeat.
+        A limit of an owner ends it by its error: what runs again until then stays, and asking later goes on.
         """
         return sum(self._calls.each(selecting.retry_jobs(which, dry_run=dry_run)))
 

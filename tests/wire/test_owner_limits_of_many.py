@@ -5,6 +5,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
+from job_api.client import AsyncClient, JobState, errors
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from tests.support import batches
 from tests.support.control_service import refused
@@ -127,3 +128,19 @@ async def test_failed_items_are_tried_again_all_or_none(limited: Limited) -> Non
         await control.stub.CancelJob(pb.CancelJobRequest(job_id=filler.job_id))
         assert (await control.stub.RetryBatchItems(request)).count == 1
         assert await counted(control) == [7]
+
+
+async def test_a_client_that_retries_many_is_told_the_limit_and_can_go_on_later(limited: Limited) -> None:
+    async with limited(active_jobs=2) as control, AsyncClient(control.opened.address) as client:
+        for _ in range(3):
+            await run(control, (await control.create()).job_id)
+        with pytest.raises(errors.TooManyJobs):
+            await client.retry_jobs(job_type="synthetic")
+        assert await client.retry_jobs(job_type="synthetic", dry_run=True) == 1
+
+        assert await client.cancel_jobs(job_type="synthetic") == 2
+        # The two that were cancelled are such jobs now, too, and newer than the one that is left.
+        with pytest.raises(errors.TooManyJobs):
+            await client.retry_jobs(job_type="synthetic")
+        assert await client.cancel_jobs(job_type="synthetic") == 2
+        assert await client.retry_jobs(states=[JobState.FAILED]) == 1
