@@ -43,7 +43,11 @@ def read_pair(certificate_file: Path, key_file: Path) -> KeyPair:
     """
     chain, key = _read(certificate_file), _read(key_file)
     certificate = _certificates(certificate_file, chain)[0]
-    if _der(certificate.public_key()) != _der(_private_key(key_file, key).public_key()):
+    try:
+        certified = _der(certificate.public_key())
+    except (ValueError, UnsupportedAlgorithm):
+        raise UnusableFile(f"the key in {certificate_file} is of no known kind") from None
+    if certified != _der(_private_key(key_file, key).public_key()):
         raise UnusableFile(f"{key_file} is not the key of {certificate_file}")
     return KeyPair(chain, key, certificate)
 
