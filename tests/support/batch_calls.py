@@ -20,6 +20,7 @@ from shared.domain.identity import BatchId, Owner
 from shared.runtime.ids import new_id
 from shared.storage.transactions import Transactions
 from shared.streams.wake_ups import WakeUps
+from tests.support.batches import FAILURE, SUCCESS, a_batch, end, the_batch
 
 OWNER = Caller(Owner("owner"))
 STRANGER = Caller(Owner("stranger"))
@@ -65,3 +66,25 @@ class BatchCalls:
 
     async def advance(self, batch_id: BatchId, state: BatchState, *, caller: Caller = OWNER) -> Batch:
         return await self.advance_batch(caller, batch_id, state)
+
+
+async def batch_in(transactions: Transactions, calls: BatchCalls, state: BatchState) -> BatchId:
+    """Create a batch of three items and bring it into a state; where some succeeded, item 1 did."""
+    batch_id = await a_batch(transactions, 3)
+    ends = {
+        BatchState.QUEUED: {},
+        BatchState.RUNNING: {2: FAILURE},
+        BatchState.FAILED: {1: FAILURE, 2: FAILURE, 3: FAILURE},
+        BatchState.PARTIALLY_FAILED: {1: SUCCESS, 2: FAILURE, 3: FAILURE},
+    }.get(state, {1: SUCCESS, 2: SUCCESS, 3: SUCCESS})
+    if state is BatchState.CANCELLED:
+        await calls.cancel(batch_id)
+    elif ends:
+        await end(transactions, batch_id, ends)
+    if state in (BatchState.SELECTED, BatchState.EXPORTED, BatchState.STORED):
+        await calls.select(batch_id, 1)
+    for step in (BatchState.EXPORTED, BatchState.STORED):
+        if state in (step, BatchState.STORED):
+            await calls.advance(batch_id, step)
+    assert (await the_batch(transactions, batch_id)).state is state
+    return batch_id

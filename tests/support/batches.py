@@ -140,3 +140,13 @@ async def end(
         held = await leases_of(transaction, [jobs[item - 1] for item in ends])
         endings = [await ending(transaction, held[jobs[item - 1]], each) for item, each in ends.items()]
         assert len(await transaction.states.end_attempts(endings)) == len(ends)
+
+
+async def everything_about_batches(transactions: Transactions) -> dict[str, list[Any]]:
+    """All rows that a call about batches may write, to see that nothing changed."""
+    tables = ("batches", "batch_items", "batch_events", "jobs", "job_events", "outbox", "audit_records")
+    async with transactions.begin() as transaction:
+        return {
+            table: sorted(map(str, await transaction.connection.execute(sa.text(f"select * from {table}"))))
+            for table in tables
+        }
