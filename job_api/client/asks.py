@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypedDict, TypeVar
@@ -26,7 +26,7 @@ from job_api.client.views import (
 )
 from job_api.client.watching import Stream
 from shared.domain.identity import JobId
-from shared.domain.jobs import JobState, Target
+from shared.domain.jobs import Target
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 
@@ -124,29 +124,10 @@ def get_output(job_id: JobId) -> Ask[Any]:
     return Ask("GetJobOutput", request, lambda told: convert.json_value(told.output))
 
 
-def list_jobs(
-    *,
-    states: Collection[JobState] = (),
-    job_type: str = "",
-    queue: str = "",
-    labels: Mapping[str, str] | None = None,
-    page_size: int = 0,
-) -> Listing[JobView]:
-    filter_ = pb.JobFilter(
-        states=[convert.state_number(each) for each in states], job_type=job_type, queue=queue, labels=labels
-    )
-
-    def page(token: str) -> Ask[Page[JobView]]:
-        request = pb.ListJobsRequest(filter=filter_, page_size=page_size, page_token=token)
-        return Ask("ListJobs", request, lambda told: _page(told, told.jobs, convert.job_view))
-
-    return page
-
-
 def list_attempts(job_id: JobId) -> Listing[AttemptView]:
     def page(token: str) -> Ask[Page[AttemptView]]:
         request = pb.ListAttemptsRequest(job_id=str(job_id), page_token=token)
-        return Ask("ListAttempts", request, lambda told: _page(told, told.attempts, convert.attempt_view))
+        return Ask("ListAttempts", request, lambda told: page_of(told, told.attempts, convert.attempt_view))
 
     return page
 
@@ -156,7 +137,9 @@ def list_artifacts(job_id: JobId, *, content: bool) -> Listing[ArtifactView]:
         request = pb.ListArtifactsRequest(
             job_id=str(job_id), page_size=PAGE_SIZE_MAX, page_token=token, include_content=content
         )
-        return Ask("ListArtifacts", request, lambda told: _page(told, told.artifacts, convert.artifact_view))
+        return Ask(
+            "ListArtifacts", request, lambda told: page_of(told, told.artifacts, convert.artifact_view)
+        )
 
     return page
 
@@ -166,7 +149,7 @@ def list_definitions() -> Listing[DefinitionView]:
         return Ask(
             "ListJobDefinitions",
             pb.ListJobDefinitionsRequest(page_token=token),
-            lambda told: _page(told, told.definitions, convert.definition_view),
+            lambda told: page_of(told, told.definitions, convert.definition_view),
         )
 
     return page
@@ -181,7 +164,7 @@ def watch_job(job_id: JobId, *, after: int, cursor: str) -> Stream[Update]:
     return Stream("WatchJob", first, behind, convert.update)
 
 
-def _page(response: Any, messages: Sequence[Any], view: Callable[[Any], View]) -> Page[View]:
+def page_of(response: Any, messages: Sequence[Any], view: Callable[[Any], View]) -> Page[View]:
     return Page([view(each) for each in messages], response.next_page_token)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -44,7 +44,6 @@ from job_api.client.views import (
 from job_api.client.watching import TimeOver
 from shared.domain.events import OutboxState
 from shared.domain.identity import JobId
-from shared.domain.jobs import JobState
 from shared.rpc.channel import call_metadata
 from shared.rpc.tls import Tls, async_channel
 
@@ -169,19 +168,10 @@ class AsyncClient(AsyncBatchMethods):
         """Show a job with its newest attempts, and where its time has gone."""
         return await self._calls.ask(asks.get_job(job_id))
 
-    def list(
-        self,
-        *,
-        states: Collection[JobState] = (),
-        job_type: str = "",
-        queue: str = "",
-        labels: Mapping[str, str] | None = None,
-        page_size: int = 0,
-    ) -> AsyncIterator[JobView]:
-        """Yield jobs that fit, newest first; each page is asked for when it is needed."""
-        return self._calls.each(
-            asks.list_jobs(states=states, job_type=job_type, queue=queue, labels=labels, page_size=page_size)
-        )
+    def list(self, *, page_size: int = 0, **which: Unpack[JobFilter]) -> AsyncIterator[JobView]:
+        """Yield jobs that fit, newest first; all of the caller's if nothing is said. Each page is asked for
+        when it is needed."""
+        return self._calls.each(selecting.list_jobs(which, page_size=page_size))
 
     async def cancel(self, job_id: JobId) -> JobView:
         """Ask a job to stop; once this returns, it never becomes SUCCEEDED."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -42,7 +42,6 @@ from job_api.client.views import (
 from job_api.client.watching import TimeOver
 from shared.domain.events import OutboxState
 from shared.domain.identity import JobId
-from shared.domain.jobs import JobState
 from shared.rpc.channel import call_metadata
 from shared.rpc.tls import Tls, blocking_channel
 
@@ -145,19 +144,10 @@ class Client(BatchMethods):
         """Show a job with its newest attempts, and where its time has gone."""
         return self._calls.ask(asks.get_job(job_id))
 
-    def list(
-        self,
-        *,
-        states: Collection[JobState] = (),
-        job_type: str = "",
-        queue: str = "",
-        labels: Mapping[str, str] | None = None,
-        page_size: int = 0,
-    ) -> Iterator[JobView]:
-        """Yield jobs that fit, newest first; each page is asked for when it is needed."""
-        return self._calls.each(
-            asks.list_jobs(states=states, job_type=job_type, queue=queue, labels=labels, page_size=page_size)
-        )
+    def list(self, *, page_size: int = 0, **which: Unpack[JobFilter]) -> Iterator[JobView]:
+        """Yield jobs that fit, newest first; all of the caller's if nothing is said. Each page is asked for
+        when it is needed."""
+        return self._calls.each(selecting.list_jobs(which, page_size=page_size))
 
     def cancel(self, job_id: JobId) -> JobView:
         """Ask a job to stop; once this returns, it never becomes SUCCEEDED."""

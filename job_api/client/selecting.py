@@ -1,4 +1,7 @@
-"""Calls about all jobs of a filter; see `asks`. The next page of a call is about the jobs that are left."""
+"""Calls about all jobs of a filter; see `asks`.
+
+The next page of a call that changes jobs is about those that are left.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from datetime import datetime
 from typing import TypedDict
 
 from job_api.client import convert
-from job_api.client.asks import Ask, Listing, Page, timestamp
+from job_api.client.asks import Ask, Listing, Page, page_of, timestamp
+from job_api.client.views import JobView
 from shared.domain.identity import BatchId
 from shared.domain.jobs import JobState, Target
 from shared.gen.baton.v1 import job_control_pb2 as pb
@@ -37,6 +41,16 @@ class JobFilter(TypedDict, total=False):
     owner: str
     text: str
     batch_id: BatchId
+
+
+def list_jobs(which: JobFilter, *, page_size: int) -> Listing[JobView]:
+    filter_ = filter_message(which)
+
+    def page(token: str) -> Ask[Page[JobView]]:
+        request = pb.ListJobsRequest(filter=filter_, page_size=page_size, page_token=token)
+        return Ask("ListJobs", request, lambda told: page_of(told, told.jobs, convert.job_view))
+
+    return page
 
 
 def cancel_jobs(which: JobFilter, *, dry_run: bool) -> Listing[int]:

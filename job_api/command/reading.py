@@ -13,7 +13,7 @@ from job_api.command.exits import ending, invalid, say
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
 
 if TYPE_CHECKING:
-    from job_api.client import Client, JobId, JobState
+    from job_api.client import Client, JobFilter, JobId, JobState
 
 
 def get_job(
@@ -84,22 +84,21 @@ def list_jobs(
         str, typer.Option("--type", help="Only jobs of this type.", autocompletion=completions.job_types)
     ] = "",
     label: Annotated[list[str] | None, typer.Option(help="Only jobs with this label, KEY=VALUE.")] = None,
+    batch: Annotated[UUID | None, typer.Option(help="Only jobs of this batch, earlier ones too.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
     as_json: AsJson = False,
     address: Address = DEFAULT_ADDRESS,
     token: Token = None,
 ) -> None:
     """List jobs, newest first."""
-    from job_api.client import PAGE_SIZE_MAX
+    from job_api.client import PAGE_SIZE_MAX, BatchId
 
     states = [state_of(each) for each in state or ()]
     with ending(), connect(address, token) as client:
-        found = client.list(
-            states=states,
-            job_type=job_type,
-            labels=labels_of(label or ()),
-            page_size=min(limit + 1, PAGE_SIZE_MAX),
-        )
+        which: JobFilter = {"states": states, "job_type": job_type, "labels": labels_of(label or ())}
+        if batch is not None:
+            which["batch_id"] = BatchId(batch)
+        found = client.list(page_size=min(limit + 1, PAGE_SIZE_MAX), **which)
         jobs = list(islice(found, limit + 1))
         if as_json:
             show.document([each.to_json() for each in jobs[:limit]])

@@ -75,6 +75,7 @@ def job(view: JobView) -> None:
         "cancel": _cancel(view),
         "artifacts": f"{view.artifact_count or ''}",
         "about": f"{view.target.type} {view.target.id}" if view.target else "",
+        "batch": f"{view.batch_id}, item {view.batch_item}" if view.batch_id else "",
         "labels": ", ".join(f"{key}={value}" for key, value in sorted(view.labels.items())),
         "origin": f"{view.origin_job_id or ''}",
     }

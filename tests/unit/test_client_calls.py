@@ -8,7 +8,7 @@ from uuid import UUID
 import grpc
 import pytest
 
-from job_api.client import CallFailed, Client, JobId, JobState, Target, errors
+from job_api.client import BatchId, CallFailed, Client, JobId, JobState, Target, errors
 from shared.domain.errors import BatonError
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
@@ -22,11 +22,11 @@ EVERY_ERROR: tuple[BatonError, ...] = (
     errors.InvalidPageToken("the page token is broken"),
     errors.PayloadTooLarge("input", 10, 11),
     errors.JobNotFound(JOB_ID),
-    errors.BatchNotFound(UUID(JOB)),
+    errors.BatchNotFound(BatchId(UUID(JOB))),
     errors.JobNotCancellable(JOB_ID, "its definition forbids it"),
     errors.JobAlreadyCancelled(JOB_ID),
     errors.JobNotRetryable(JOB_ID),
-    errors.BatchStateConflict(UUID(JOB)),
+    errors.BatchStateConflict(BatchId(UUID(JOB))),
     errors.LeaseLost(JOB_ID),
     errors.IdempotencyKeyReused(JOB_ID),
     errors.TooManyJobs(5),

@@ -119,6 +119,7 @@ async def test_the_client_for_asyncio_follows_a_batch_from_its_creation_to_its_e
             (3, 0, 1),
         ]
         assert await client.cancel_jobs(batch_id=batch_id, dry_run=True) == 0
+        assert len([each async for each in client.list(batch_id=batch_id)]) == 4
         assert (await client.select_batch_items(batch_id, [3])).state is BatchState.SELECTED
         for state in (BatchState.EXPORTED, BatchState.STORED):
             assert (await client.advance_batch(batch_id, state)).state is state

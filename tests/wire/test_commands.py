@@ -38,6 +38,14 @@ def test_submit_prints_the_id_and_nothing_else(service: Service) -> None:
     assert service.servicer.created[0].idempotency_key == "order-4711"
 
 
+def test_list_asks_for_the_jobs_of_a_batch(service: Service) -> None:
+    service.run("list", "--batch", OTHER, "--state", "failed")
+
+    assert service.servicer.listed[0].filter == pb.JobFilter(
+        batch_id=OTHER, states=[job_pb2.JOB_STATE_FAILED]
+    )
+
+
 def test_submit_reads_its_input_from_a_file_or_from_stdin(service: Service, tmp_path: Path) -> None:
     path = tmp_path / "input.json"
     path.write_text('{"from": "file"}')
