@@ -1942,14 +1942,14 @@ class WatchBatchResponse(_message.Message):
     ENDED_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
     cursor: _builtins.str
-    """Resume here."""
+    """Resume here; stands for all events up to this message."""
     @_builtins.property
     def event(self) -> _batch_pb2.BatchEvent:
         """A numbered event."""
 
     @_builtins.property
     def counters(self) -> _batch_pb2.BatchCounters:
-        """The latest counters."""
+        """The latest counters, where they have changed without an event; older values may have been passed over."""
 
     @_builtins.property
     def keep_alive(self) -> Global___KeepAlive:

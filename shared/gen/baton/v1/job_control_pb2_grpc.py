@@ -548,6 +548,7 @@ class JobControlServicer(object):
 
     def WatchBatch(self, request, context):
         """Streams a batch's events until it settles, like WatchJob. Needs the scope `jobs.read`.
+        Where its failed items are tried again after that, a new call with the last cursor has what follows.
 
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.

@@ -266,6 +266,7 @@ class JobControlStub:
     """
     WatchBatch: _grpc.UnaryStreamMultiCallable[_job_control_pb2.WatchBatchRequest, _job_control_pb2.WatchBatchResponse]
     """Streams a batch's events until it settles, like WatchJob. Needs the scope `jobs.read`.
+    Where its failed items are tried again after that, a new call with the last cursor has what follows.
 
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
@@ -577,6 +578,7 @@ class JobControlAsyncStub(JobControlStub):
     """
     WatchBatch: _aio.UnaryStreamMultiCallable[_job_control_pb2.WatchBatchRequest, _job_control_pb2.WatchBatchResponse]  # type: ignore[assignment]
     """Streams a batch's events until it settles, like WatchJob. Needs the scope `jobs.read`.
+    Where its failed items are tried again after that, a new call with the last cursor has what follows.
 
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
@@ -1035,6 +1037,7 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_job_control_pb2.WatchBatchResponse], _abc.AsyncIterator[_job_control_pb2.WatchBatchResponse]]:
         """Streams a batch's events until it settles, like WatchJob. Needs the scope `jobs.read`.
+        Where its failed items are tried again after that, a new call with the last cursor has what follows.
 
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
