@@ -143,6 +143,7 @@ def shown(found: Run) -> None:
     )
 
 
+@pytest.mark.timeout(240)
 async def test_a_thousand_watchers_get_every_event_once_in_order_and_share_reads(
     counting_server: PostgresServer, redis_url: str, redis_prefix: str
 ) -> None:
@@ -156,6 +157,7 @@ async def test_a_thousand_watchers_get_every_event_once_in_order_and_share_reads
 
 
 @pytest.mark.prove
+@pytest.mark.timeout(240)
 async def test_three_thousand_watchers_of_the_same_jobs_cost_no_more_statements(
     counting_server: PostgresServer, redis_url: str, redis_prefix: str
 ) -> None:
