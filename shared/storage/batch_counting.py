@@ -88,7 +88,40 @@ batch_event as (
     union all
     select batch_id, event_count, settled_state, {", ".join(COUNTERS)}, 0, null, null, null, null, now
     from batch_changed where settled_state is not null
+)
+"""
+
+
+def counting(*, source: str, target: str, after: str | None = None, told: str | None = None) -> str:
+    """Render the last CTEs of a statement whose CTE `moved` holds the jobs that it has changed.
+
+    Args:
+        source: Where items in `moved` were counted before, as SQL; the name of a counter.
+        target: Where they are counted now.
+        after: A CTE that locks rows besides `moved`; it is done before the first batch is locked.
+        told: A CTE that tells other services of the jobs; it is done before they are told of batches.
+    """
+    return f"""
+item_move as materialized (
+    select
+        batch_id, batch_item as item, {source} as source, {target} as target, state,
+        case when state = 'FAILED' then error_code end as error_code,
+        case when state = 'FAILED' then error_message end as error_message,
+        case when state = 'FAILED' then error_internal end as error_internal
+    from moved where batch_id is not null{_once_done(after)}
 ),
+{_COUNTING.strip()},
+{_outgoing(told)}
+"""
+
+
+def _once_done(other: str | None) -> str:
+    """Render a condition that always holds, and is known once another CTE is done."""
+    return f" and (select count(*) from {other}) >= 0" if other else ""
+
+
+def _outgoing(told: str | None) -> str:
+    return f"""
 batch_outgoing as (
     insert into outbox (
         event_type, aggregate_type, aggregate_id, dedupe_key, payload, create_time, available_time)
@@ -98,28 +131,6 @@ batch_outgoing as (
             'batch_id', batch_id, 'job_type', job_type, 'state', settled_state, 'size', size,
             'counters', jsonb_build_object({_each("'{name}', {name}")}), 'settlement', settlings),
         now, now
-    from batch_changed where settled_state is not null
+    from batch_changed where settled_state is not null{_once_done(told)}
 )
-"""
-
-
-def counting(*, source: str, target: str, after: str | None = None) -> str:
-    """Render the last CTEs of a statement whose CTE `moved` holds the jobs that it has changed.
-
-    Args:
-        source: Where items in `moved` were counted before, as SQL; the name of a counter.
-        target: Where they are counted now.
-        after: A CTE that locks rows besides `moved`; it is done before the first batch is locked.
-    """
-    ready = f" and (select count(*) from {after}) >= 0" if after else ""
-    return f"""
-item_move as materialized (
-    select
-        batch_id, batch_item as item, {source} as source, {target} as target, state,
-        case when state = 'FAILED' then error_code end as error_code,
-        case when state = 'FAILED' then error_message end as error_message,
-        case when state = 'FAILED' then error_internal end as error_internal
-    from moved where batch_id is not null{ready}
-),
-{_COUNTING.strip()}
 """

@@ -42,6 +42,7 @@ _OUTGOING = """
             'error_code', case when state = 'FAILED' then error_code end)),
         finish_time, finish_time
     from moved where finish_time is not null
+    returning outbox_id
 """
 
 # An attempt that ends leaves its item waiting, or ends it.
@@ -49,8 +50,9 @@ _LEASED_ITEMS = counting(
     source="'running'",
     target="""case change when 'succeeded' then 'succeeded' when 'failed' then 'failed'
         when 'cancelled' then 'skipped' else 'waiting' end""",
+    told="outgoing",
 )
-_WAITING_ITEMS = counting(source="'waiting'", target="'skipped'")
+_WAITING_ITEMS = counting(source="'waiting'", target="'skipped'", told="outgoing")
 
 # What a job that was cancelled had failed of before is not why it ended; its attempts keep that.
 _WITH_ERROR = "e.outcome <> 'succeeded' and e.change is distinct from 'cancelled'"

@@ -40,7 +40,7 @@ async def cancel(transactions: Transactions, batch_id: BatchId, *items: int) -> 
         assert await transaction.states.cancel_waiting(wanted) == set(wanted)
 
 
-async def finished(transactions: Transactions, batch_id: BatchId) -> list[dict[str, Any]]:
+async def told_of(transactions: Transactions, batch_id: BatchId) -> list[dict[str, Any]]:
     """Return what other services are told of the batch."""
     statement = sa.text(
         "select dedupe_key, payload, aggregate_type from outbox"
@@ -168,7 +168,7 @@ async def test_a_batch_settles_with_its_last_item_and_says_so_once(
     assert last_end.item > 0
     assert last_end.state in (BatchState.RUNNING, BatchState.QUEUED)
     assert batch.settle_time == settled.event_time
-    (told,) = await finished(transactions, batch_id)
+    (told,) = await told_of(transactions, batch_id)
     assert (told["dedupe_key"], told["aggregate_type"]) == (f"batch.finished:{batch_id}:1", "batch")
     assert told["payload"] == {
         "batch_id": str(batch_id),
@@ -178,6 +178,23 @@ async def test_a_batch_settles_with_its_last_item_and_says_so_once(
         "counters": {name: getattr(batch.counters, name) for name in COUNTERS},
         "settlement": 1,
     }
+
+
+async def test_that_a_batch_has_finished_is_told_to_other_services_behind_its_last_item(
+    transactions: Transactions,
+) -> None:
+    batch_id = await a_batch(transactions, 2)
+    await end(transactions, batch_id, {1: SUCCESS, 2: FAILURE})
+    async with transactions.begin() as transaction:
+        await transaction.event_feed.number_new(limit=10)
+    async with transactions.begin() as transaction:
+        feed = await transaction.event_feed.after(0, limit=10)
+        copied = await transaction.outgoing.lock_pending(limit=10)
+
+    *items, finished = feed.events
+    assert sorted(each.event_type for each in items) == ["job.failed", "job.succeeded"]
+    assert (finished.event_type, finished.aggregate_id) == ("batch.finished", batch_id)
+    assert [each.dedupe_key for each in copied] == [each.dedupe_key for each in feed.events]
 
 
 async def test_items_of_several_batches_that_end_together_are_counted_in_each(
