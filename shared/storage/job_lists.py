@@ -192,4 +192,6 @@ def newest(part: Part, *, after: Position | None, limit: int) -> sa.Select[Any]:
     if part.is_small:
         fenced = statement.offset(0).subquery()
         statement, part = sa.select(fenced), Part(fenced.c.create_time, fenced.c.job_id, ())
-    return statement.order_by(part.create_time.desc(), part.job_id.desc()).limit(limit)
+    # Written out, so that a plan for whichever values come knows how few rows are wanted.
+    few = sa.literal_column(str(limit), sa.Integer())
+    return statement.order_by(part.create_time.desc(), part.job_id.desc()).limit(few)

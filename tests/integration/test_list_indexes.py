@@ -129,7 +129,7 @@ JOBS: dict[str, Case] = {
     # All open jobs are passed over, and 29 of 30 others.
     "a text of all errors": jobs_of(*TEXTS, "jobs_by_create_time", buffers=3_000, text="could not be read"),
     # A thousand jobs hold it: they are read and sorted, or as many others passed over.
-    "a text of a target": jobs_of(*TEXTS, "jobs_by_create_time", buffers=3_000, text="course-77"),
+    "a text of a target": jobs_of(*TEXTS, "jobs_by_create_time", buffers=8_000, text="course-77"),
     "a rare text": jobs_of(*TEXTS, text="page 4711 of"),
     "a text without jobs": jobs_of(*TEXTS, text="zzqqy"),
 }
