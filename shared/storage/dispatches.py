@@ -6,12 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
+from typing import Any
 
 import sqlalchemy as sa
 
 from shared.domain.identity import JobId, JobType, Owner, QueueName, StreamName
 from shared.storage.database import Connection
-from shared.storage.dispatch_statements import DELIVERED, LOCK_DUE, WAITING, stream_walk
+from shared.storage.dispatch_statements import (
+    DELIVERED,
+    LOCK_DUE,
+    LOCK_DUE_LIMITED,
+    WAITING,
+    WAITING_LIMITED,
+    stream_walk,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,9 @@ class LimitedRoom:
 
 _NO_LIMITS: Mapping[JobType, int] = MappingProxyType({})
 _UNLIMITED: Mapping[StreamName, LimitedRoom] = MappingProxyType({})
+
+_WANTED = ("streams", "owners", "rooms", "job_types", "type_rooms", "owner_rooms")
+"""The columns that the two statements know what is wanted by; the first three where there is no limit."""
 
 _MARK_DELIVERED = sa.text("""
 update outbox set state = 'delivered', delivered_time = engine_time()
@@ -95,13 +106,13 @@ class Dispatches:
             For each stream 1 to `OWNERS_PER_STREAM_MAX` owners, each once. The last one may have nothing due:
             nobody between the others and it has, so the next pass goes on behind it.
         """
-        parameters = {
-            "streams": list(served),
-            "owners": list(served.values()),
-            "limited_types": list(at_once_per_owner),
-            "at_once_per_owner": list(at_once_per_owner.values()),
-        }
-        rows = await self._connection.execute(WAITING, parameters)
+        parameters: dict[str, Any] = {"streams": list(served), "owners": list(served.values())}
+        statement = WAITING
+        if at_once_per_owner:
+            statement = WAITING_LIMITED
+            parameters["limited_types"] = list(at_once_per_owner)
+            parameters["at_once_per_owner"] = list(at_once_per_owner.values())
+        rows = await self._connection.execute(statement, parameters)
         return {row.stream: row.owners for row in rows if row.owners}
 
     async def lock_due(
@@ -118,17 +129,14 @@ class Dispatches:
         Args:
             limited: What job types' limits leave besides; a stream not named has none.
         """
-        wanted = [
-            (stream, owner, room[stream], *_limited(limited.get(stream), owner))
-            for stream, each in owners.items()
-            for owner in each
-            if room.get(stream) and not (stream in limited and limited[stream].rows == 0)
+        wanted = [(stream, owner) for stream in owners if room.get(stream) for owner in owners[stream]]
+        free = [(*each, room[each[0]]) for each in wanted if each[0] not in limited]
+        rest = [
+            (*each, room[each[0]], *_left(limited[each[0]], each[1]))
+            for each in wanted
+            if each[0] in limited and limited[each[0]].rows != 0
         ]
-        if not wanted:
-            return []
-        names = ("streams", "owners", "rooms", "limited_types", "type_rooms", "owner_rooms")
-        columns = (list(column) for column in zip(*wanted, strict=True))
-        rows = await self._connection.execute(LOCK_DUE, dict(zip(names, columns, strict=True)))
+        rows = [*await self._rows(LOCK_DUE, free), *await self._rows(LOCK_DUE_LIMITED, rest)]
         return [
             Dispatch(
                 row.outbox_id,
@@ -142,6 +150,12 @@ class Dispatches:
             )
             for row in rows
         ]
+
+    async def _rows(self, statement: sa.TextClause, wanted: Sequence[Sequence[Any]]) -> Sequence[sa.Row[Any]]:
+        if not wanted:
+            return ()
+        columns = (list(column) for column in zip(*wanted, strict=True))
+        return (await self._connection.execute(statement, dict(zip(_WANTED, columns, strict=False)))).all()
 
     async def mark_delivered(self, outbox_ids: Sequence[int]) -> None:
         """Record that Redis has entries for these rows."""
@@ -170,7 +184,5 @@ class Dispatches:
         return (await self._connection.execute(_PUT_BACK, parameters)).rowcount
 
 
-def _limited(room: LimitedRoom | None, owner: Owner) -> tuple[JobType | None, int | None, int | None]:
-    if room is None:
-        return None, None, None
+def _left(room: LimitedRoom, owner: Owner) -> tuple[JobType, int | None, int | None]:
     return room.job_type, room.rows, room.owner_rows.get(owner)

@@ -46,21 +46,13 @@ async def plan(transaction: Transaction, statement: sa.Executable, parameters: d
     return "\n".join(row[0] for row in rows)
 
 
+WANTED = {"streams": [STREAM] * 3, "owners": ["owner-1", "owner-2", "owner-3"], "rooms": [8, 8, 8]}
 CASES: dict[str, tuple[sa.TextClause, dict[str, Any]]] = {
-    "which streams and owners wait": (
-        dispatch_statements.WAITING,
-        {"streams": [], "owners": [], "limited_types": [], "at_once_per_owner": []},
-    ),
-    "lock due dispatches": (
-        dispatch_statements.LOCK_DUE,
-        {
-            "streams": [STREAM] * 3,
-            "owners": ["owner-1", "owner-2", "owner-3"],
-            "rooms": [8, 8, 8],
-            "limited_types": ["synthetic"] * 3,
-            "type_rooms": [8, 8, 8],
-            "owner_rooms": [1, 1, 1],
-        },
+    "which streams and owners wait": (dispatch_statements.WAITING, {"streams": [], "owners": []}),
+    "lock due dispatches": (dispatch_statements.LOCK_DUE, WANTED),
+    "lock due dispatches within limits": (
+        dispatch_statements.LOCK_DUE_LIMITED,
+        {**WANTED, "job_types": ["synthetic"] * 3, "type_rooms": [8, 8, 8], "owner_rooms": [1, 1, 1]},
     ),
     "which streams are unclaimed": (dispatches._UNCLAIMED, {"age": None}),
 }

@@ -43,7 +43,7 @@ async def much_leased_and_delivered(transactions: Transactions) -> None:
 
 STATEMENTS: dict[str, tuple[sa.TextClause, dict[str, Any], set[str]]] = {
     "which owners may have more leases": (
-        dispatch_statements.WAITING,
+        dispatch_statements.WAITING_LIMITED,
         {"streams": [], "owners": [], "limited_types": ["synthetic"], "at_once_per_owner": [1]},
         {"leases_limited", "outbox_dispatches_pending"},
     ),
