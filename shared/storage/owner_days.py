@@ -67,17 +67,17 @@ where d.owner = n.owner and d.day = n.day
 
 # Read by a statement of its own: it sees what those who held the rows before have committed.
 _USAGE = sa.text(f"""
-with t as (
-    select now, date_trunc('month', now) as month from (select engine_time() at time zone 'UTC' as now) n
-)
 select
-    d.owner, d.jobs as day_jobs, t.now::date + 1 - t.now as until_next_day,
-    t.month + interval '1 month' - t.now as until_next_month,
+    d.owner, d.jobs as day_jobs, greatest(d.day + 1 - t.now, interval '0') as until_next_day,
+    greatest(u.month + interval '1 month' - t.now, interval '0') as until_next_month,
     (
-        select sum(m.jobs) from owner_days m where m.owner = d.owner and m.day >= t.month::date
+        select sum(m.jobs) from owner_days m
+        where m.owner = d.owner and m.day >= u.month::date and m.day <= d.day
     ) as month_jobs,
     {open_jobs.count("d.owner", at_most=":active_max")} as active
-from owner_days d cross join t
+from owner_days d
+cross join lateral (select date_trunc('month', d.day::timestamp) as month) u
+cross join (select engine_time() at time zone 'UTC' as now) t
 where d.owner = any(cast(:owners as text[])) and d.day = cast(:day as date)
 """)
 
