@@ -18,6 +18,7 @@ from job_api.operations.create_jobs import CreateJobs
 from job_api.operations.job_creation import Creation
 from job_api.operations.job_request import CreateJobCommand, JobRequests
 from job_api.operations.owner_quotas import OwnerLimits, OwnerQuotas
+from job_api.operations.retry_batch_items import RetryBatchItems, RetryBatchItemsCommand
 from job_worker.projectors.projector import ProjectedJob, ProjectionTransaction
 from shared.catalog import catalog as catalogs
 from shared.catalog.synthetic import SyntheticInput
@@ -26,9 +27,11 @@ from shared.runtime.ids import new_id
 from shared.storage import owner_days
 from shared.storage.owner_days import OwnerUsage
 from shared.storage.transactions import Transaction, Transactions
+from shared.streams.wake_ups import WakeUps
+from tests.support import batches
 from tests.support.blocking import until_blocked
 from tests.support.database_time import DatabaseTime
-from tests.support.storage import a_job, new_job
+from tests.support.storage import a_job, ending, new_job
 
 ADA, BOB = Owner("ada"), Owner("bob")
 WISH = CreateJobCommand(job_type="synthetic", input=b"{}")
@@ -164,6 +167,36 @@ async def test_jobs_of_a_projector_count_and_are_never_refused(transactions: Tra
     (outcome,) = await create_jobs(Caller(ADA), [WISH])
     assert not isinstance(outcome, Creation)
     assert outcome.reason == "QUOTA_EXCEEDED"
+
+
+async def test_a_projector_and_a_retry_of_items_lock_in_one_order(
+    transactions: Transactions, wake_ups: WakeUps
+) -> None:
+    """Both lock jobs, the owner's day and the batch; the one that comes second waits at the day."""
+    batch_id = await batches.a_batch(transactions, 2, owner=ADA)
+    await batches.end(transactions, batch_id, {1: batches.FAILURE})
+    await batches.start(transactions, batch_id, [2])
+    await reserve_alone(transactions, ADA)
+    retry = RetryBatchItems(
+        transactions,
+        catalogs.load(()),
+        wake_ups,
+        OwnerQuotas(OwnerLimits(jobs_per_day=10)),
+        new_id=new_id,
+        wake_dispatcher=asyncio.Event(),
+    )
+    async with transactions.begin() as transaction:
+        held = await batches.leases_of(transaction, await batches.jobs_of(transactions, batch_id))
+        (lease,) = held.values()
+        success = await ending(transaction, lease, batches.SUCCESS)
+        await transaction.owner_days.count({ADA: 1})
+        asked = retry(Caller(ADA), RetryBatchItemsCommand(batch_id))
+        retried = await until_blocked(transactions, asked)
+        assert not retried.done()
+        assert await transaction.states.end_attempts([success])
+
+    assert (await retried).count == 1
+    assert [each.jobs for each in await days(transactions)] == [5]
 
 
 async def test_days_of_past_months_are_removed_in_bounded_steps(
