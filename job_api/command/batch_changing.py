@@ -33,8 +33,10 @@ def cancel(
 
         view = client.cancel_batch(BatchId(batch_id))
         if not as_json and not view.settled:
-            running = f"{view.counters.running} items still run"
-            show.line(f"{view.batch_id} skips what waits, and {running}; baton batch watch {view.batch_id}")
+            running = batch_tables.items_said(view.counters.running)
+            show.line(
+                f"{batch_id} skipped what waited; still running: {running}; baton batch watch {batch_id}"
+            )
         else:
             _tell(view, as_json=as_json)
 
@@ -54,8 +56,8 @@ def retry(
         if as_json:
             show.document(retried.to_json())
         else:
-            items = "1 item is" if retried.count == 1 else f"{retried.count} items are"
-            show.line(f"{items} tried again; baton batch watch {batch_id}")
+            items = batch_tables.items_said(retried.count)
+            show.line(f"tried again: {items}; baton batch watch {batch_id}")
 
 
 def select(

@@ -80,5 +80,5 @@ def create(
             return
         if not as_json:
             created = "was created before" if batch.replayed else "created"
-            show.line(f"{batch.batch_id} {created}, {batch.size} items")
+            show.line(f"{batch.batch_id} {created}, {batch_tables.items_said(batch.size)}")
         batch_watching.follow(client, batch.batch_id, as_json=as_json)

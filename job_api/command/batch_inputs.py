@@ -33,19 +33,13 @@ def read(source: str) -> list[bytes]:
 def _lines(text: str) -> Iterator[str]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip(_BLANKS):
-            try:
-                json.loads(line)
-            except ValueError as error:
-                raise invalid(f"line {number} of the inputs is not a JSON document: {error}") from None
+            _require_json(line, f"line {number} of the inputs is not a JSON document")
             yield line.strip(_BLANKS)
 
 
 def _array(text: str) -> Iterator[str]:
     """Cut the members out of an array, without changing a character of them."""
-    try:
-        json.loads(text)
-    except ValueError as error:
-        raise invalid(f"the inputs are not a JSON array: {error}") from None
+    _require_json(text, "the inputs are not a JSON array")
     decoder = json.JSONDecoder()
     at = _behind_blanks(text, text.index("[") + 1)
     while text[at] != "]":
@@ -54,6 +48,16 @@ def _array(text: str) -> Iterator[str]:
         at = _behind_blanks(text, end)
         if text[at] == ",":
             at = _behind_blanks(text, at + 1)
+
+
+def _require_json(text: str, otherwise: str) -> None:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}" if "\n" in text else f"column {error.colno}"
+        raise invalid(f"{otherwise}: {error.msg} ({place})") from None
+    except (ValueError, RecursionError) as error:  # digits without end, or nested without end
+        raise invalid(f"{otherwise}: {error}") from None
 
 
 def _behind_blanks(text: str, at: int) -> int:

@@ -62,7 +62,7 @@ def items(views: Sequence[BatchItemView]) -> None:
 
 def estimate(view: BatchEstimateView) -> None:
     work = timedelta(seconds=round(view.work_time.total_seconds()))
-    line(f"{view.size} items: cost {view.cost:f}, and {work} of work, one after the other")
+    line(f"{items_said(view.size)}: cost {view.cost:f}, and {work} of work, one after the other")
 
 
 def counted(counters: BatchCounters) -> str:
@@ -75,6 +75,11 @@ def counted(counters: BatchCounters) -> str:
         "waiting": counters.waiting,
     }
     return ", ".join(f"{count} {place}" for place, count in places.items() if count)
+
+
+def items_said(count: int) -> str:
+    """Count items in words."""
+    return "1 item" if count == 1 else f"{count} items"
 
 
 def _error(view: BatchItemView) -> str:

@@ -10,6 +10,7 @@ import typer
 from job_api.command import show
 from job_api.command.batch_board import LiveBatchPrinter, PlainBatchPrinter
 from job_api.command.batch_options import BatchArgument
+from job_api.command.batch_tables import items_said
 from job_api.command.exits import EXIT_JOB_FAILED, ending, say
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
 from shared.runtime.processes import EXIT_INTERRUPTED
@@ -52,7 +53,8 @@ def follow(client: Client, batch_id: BatchId, *, after: int = 0, as_json: bool) 
         raise typer.Exit(EXIT_INTERRUPTED) from None
     batch = client.batch(batch_id)
     if not as_json and batch.counters.failed:
-        say(f"{batch.counters.failed} items failed: baton batch get {batch_id}, baton batch retry {batch_id}")
+        failed = items_said(batch.counters.failed)
+        say(f"{failed} failed: baton batch get {batch_id}, baton batch retry {batch_id}")
     if batch.state.name not in _WITHOUT_FAULT:
         raise typer.Exit(EXIT_JOB_FAILED)
 

@@ -38,9 +38,11 @@ def test_the_members_of_an_array_are_inputs_as_they_stand(tmp_path: Path) -> Non
     [
         ("", "holds no inputs: one JSON object a line is expected, or one JSON array"),
         ("[ ]", "holds no inputs"),
-        ('{"n": 1}\n{"n": }', "line 2 of the inputs is not a JSON document"),
+        ('{"n": 1}\n{"n": }', "line 2 of the inputs is not a JSON document: Expecting value (column 7)"),
         ('{\n"n": 1\n}', "line 1 of the inputs is not a JSON document"),
         ('[{"n": 1}', "the inputs are not a JSON array"),
+        ("[" * 100_000, "the inputs are not a JSON array: maximum recursion depth exceeded"),
+        ("9" * 5_000, "line 1 of the inputs is not a JSON document: Exceeds the limit"),
         (b"\xff\xff", "are not UTF-8 text"),
     ],
 )

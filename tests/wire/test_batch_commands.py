@@ -73,7 +73,7 @@ def test_create_and_watch_ends_as_the_batch_settles(service: Service) -> None:
         ["AWAITING_REVIEW", "3 succeeded"],
     ]
     assert "item 2 failed  INPUT_BROKEN: [red]no image" in partly.stdout
-    assert f"baton: 1 items failed: baton batch get {BATCH}, baton batch retry {BATCH}\n" == partly.stderr
+    assert f"baton: 1 item failed: baton batch get {BATCH}, baton batch retry {BATCH}\n" == partly.stderr
 
 
 def test_watch_writes_a_json_line_for_each_update(service: Service) -> None:
@@ -177,7 +177,9 @@ def test_cancel_says_whether_items_still_run(service: Service) -> None:
     service.servicer.settles(batch_pb2.BATCH_STATE_CANCELLED, failed=0)
     over = service.run("batch", "cancel", BATCH)
 
-    assert running.stdout == (f"{BATCH} skips what waits, and 1 items still run; baton batch watch {BATCH}\n")
+    assert running.stdout == (
+        f"{BATCH} skipped what waited; still running: 1 item; baton batch watch {BATCH}\n"
+    )
     assert over.stdout == f"{BATCH} is CANCELLED: 3 succeeded\n"
 
 
@@ -186,8 +188,8 @@ def test_retry_is_about_all_failed_items_or_those_that_are_named(service: Servic
     one = service.run("batch", "retry", BATCH, "--item", "4")
     two = service.run("batch", "retry", BATCH, "--item", "4", "--item", "2", "--json")
 
-    assert everything.stdout == f"7 items are tried again; baton batch watch {BATCH}\n"
-    assert one.stdout == f"1 item is tried again; baton batch watch {BATCH}\n"
+    assert everything.stdout == f"tried again: 7 items; baton batch watch {BATCH}\n"
+    assert one.stdout == f"tried again: 1 item; baton batch watch {BATCH}\n"
     assert json.loads(two.stdout)["count"] == 2
     assert json.loads(two.stdout)["batch"]["batchId"] == BATCH
     assert [list(each.items) for each in service.servicer.batch_requests] == [[], [4], [4, 2]]
