@@ -14,6 +14,7 @@ from shared.storage import tables
 from shared.storage.batch_lists import BatchFilter, BatchPosition, items_statement, page_statement
 from shared.storage.database import Connection
 from shared.storage.jobs import job_of
+from shared.storage.list_indexes import PLAN_FOR_VALUES
 from shared.storage.rows import error_of
 
 __all__ = ["BatchFilter", "BatchPosition", "Batches", "page_statement"]
@@ -52,6 +53,7 @@ class Batches:
     ) -> list[Batch]:
         """Return up to `limit` batches, newest first, from behind `after` on."""
         await self._connection.execute(_PLAN_FOR_VALUES)
+        await self._connection.execute(PLAN_FOR_VALUES)
         rows = await self._connection.execute(page_statement(batch_filter, after=after, limit=limit))
         return [_batch(row) for row in rows]
 

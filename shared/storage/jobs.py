@@ -13,14 +13,12 @@ from shared.domain.jobs import TERMINAL_STATES, Cancellation, Job, JobState, Tar
 from shared.storage import tables
 from shared.storage.database import Connection
 from shared.storage.job_lists import READ, JobFilter, Position, page_statement
+from shared.storage.list_indexes import PLAN_FOR_VALUES
 from shared.storage.rows import error_of
 
 __all__ = ["JobFilter", "Jobs", "LockedJob", "Position"]
 
 _JOBS = tables.jobs
-
-# One owner has ten jobs, another half of all: a plan for whichever values come does not do for both.
-_PLAN_FOR_VALUES = sa.text("set local plan_cache_mode = force_custom_plan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class Jobs:
 
     async def page(self, job_filter: JobFilter, *, after: Position | None, limit: int) -> list[Job]:
         """Return up to `limit` jobs, newest first, from behind `after` on."""
-        await self._connection.execute(_PLAN_FOR_VALUES)
+        await self._connection.execute(PLAN_FOR_VALUES)
         statement = page_statement(job_filter, after=after, limit=limit)
         return [job_of(row) for row in await self._connection.execute(statement)]
 

@@ -10,6 +10,10 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+# One owner has ten jobs, another half of all: a plan for whichever values come does not do for both.
+PLAN_FOR_VALUES = sa.text("set local plan_cache_mode = force_custom_plan")
+"""Goes before the statement of a page, in its transaction."""
+
 UNSUCCESSFUL = "error_code is not null or cancel_request_time is not null or skipping"
 """True of every job that failed or was cancelled, and of those that may."""
 LABELLED = "labels <> '{}'"

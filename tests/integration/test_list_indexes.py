@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from shared.domain.batches import BatchState
 from shared.domain.identity import BatchId, JobId, Owner
 from shared.domain.jobs import JobState
-from shared.storage import batches, job_lists, selections, tables
-from shared.storage.batches import BatchFilter, BatchPosition
+from shared.storage import batch_lists, job_lists, selections, tables
+from shared.storage.batch_lists import BatchFilter, BatchPosition
 from shared.storage.job_lists import JobFilter, Position
 from tests.support import listed_jobs
 from tests.support.explained import Explained, connect, explained
@@ -264,7 +264,7 @@ async def test_a_page_of_batches_reads_little(
     for owner in OWNERS:
         for after in (None, BatchPosition(middle, BatchId(UUID(int=0)))):
             wanted = replace(case.wanted, owner=owner)
-            told = await explained(connection, batches.page_statement(wanted, after=after, limit=PAGE))
+            told = await explained(connection, batch_lists.page_statement(wanted, after=after, limit=PAGE))
             require_fit(
                 told, case, of_owner="batches_by_owner", what=f"{name} of {owner} after {after}: {told}"
             )
@@ -276,6 +276,6 @@ async def test_a_page_of_batches_of_a_time_range_reads_that_range_alone(
     middle = BEGIN + (filled.middle - BEGIN) / 10
     for owner in OWNERS:
         wanted = BatchFilter(owner=owner, created_from=middle, created_to=middle + timedelta(hours=1))
-        told = await explained(connection, batches.page_statement(wanted, after=None, limit=PAGE))
+        told = await explained(connection, batch_lists.page_statement(wanted, after=None, limit=PAGE))
         case = Case(wanted, frozenset({"batches_by_create_time"}), 300)
         require_fit(told, case, of_owner="batches_by_owner", what=f"{owner}: {told}")
