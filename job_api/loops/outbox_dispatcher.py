@@ -107,7 +107,7 @@ class OutboxDispatcher:
         await transaction.dispatches.mark_delivered([each.outbox_id for each in delivered])
         await _record_failures(transaction, rows, appended.refused)
         usable = {stream: each for stream, each in owners.items() if depths[stream].usable}
-        return taken_back > 0 or _more_may_wait(usable, dispatch_room.filled(room, limited, delivered))
+        return taken_back > 0 or _more_may_wait(usable, dispatch_room.filled(room, {}, delivered))
 
     async def _depths(
         self, transaction: Transaction, owners: Mapping[StreamName, Sequence[Owner]]

@@ -68,7 +68,7 @@ def more_urgent(stream: StreamName) -> Sequence[StreamName]:
 
 def job_type_of(stream: StreamName) -> JobType:
     """Return the job type that a lease stream carries."""
-    return JobType(stream.split(":")[1])
+    return JobType(stream.partition(":")[2].partition(":")[0])
 
 
 def band_of(stream: StreamName) -> int:

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from shared.domain.jobs import JobChange
 from shared.storage import guards
 from shared.storage.batch_counting import counting
-from shared.storage.lease_limits import rate_tokens
+from shared.storage.lease_limits import rate_spent, rate_tokens
 from shared.storage.rows import unnested
 
 INLINE_INPUT_BYTES_MAX = 64 * 1024
@@ -125,7 +125,7 @@ dispatch as (
 ),
 spent as (
     update lease_limits r set
-        rate_spent_time = greatest(r.rate_spent_time, engine_time())
+        rate_spent_time = {rate_spent("g.per_second", "r.rate_spent_time")}
             + g.leases / g.per_second * interval '1 second'
     from (
         select job_type, per_second, count(*) as leases from dispatch

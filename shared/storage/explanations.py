@@ -13,6 +13,7 @@ from shared.domain.events import OutboxState
 from shared.domain.identity import JobId, JobType, Owner, QueueName, StreamName
 from shared.domain.jobs import JobState
 from shared.storage.database import Connection
+from shared.storage.lease_limits import rate_spent
 from shared.storage.queue_figures import SEEN_WITHIN
 
 HOLDERS_MAX = 100
@@ -48,7 +49,7 @@ with held as materialized (
     select job_id, owner from leases where limited and job_type = :job_type
 ),
 rate as (
-    select rate_spent_time
+    select {rate_spent("r.per_second", "rate_spent_time")}
         - (greatest(1, r.per_second) - 1) / r.per_second * interval '1 second' as until_time
     from lease_limits l cross join (select cast(:per_second as double precision) as per_second) r
     where l.job_type = :job_type

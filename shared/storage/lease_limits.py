@@ -13,10 +13,21 @@ from shared.storage.database import Connection
 from shared.storage.dispatch_statements import DELIVERED, stream_walk
 
 
+def rate_spent(per_second: str, spent_time: str) -> str:
+    """Render until when the tokens of a rate are spent: now, if none is.
+
+    Nothing is spent for longer than a second's worth, or one lease, takes. A time beyond that is from a lower
+    rate, which a deployment has raised since, and does not count.
+    """
+    return f"""case
+        when {spent_time} > engine_time() + greatest(1, 1 / {per_second}) * interval '1.001 seconds'
+        then engine_time() else greatest({spent_time}, engine_time()) end"""
+
+
 def rate_tokens(per_second: str, spent_time: str) -> str:
     """Render how many leases a rate allows now: a second's worth, at least one, less what is spent of it."""
     return f"""floor(greatest(1, {per_second})
-        - extract(epoch from greatest({spent_time}, engine_time()) - engine_time()) * {per_second})"""
+        - extract(epoch from {rate_spent(per_second, spent_time)} - engine_time()) * {per_second})"""
 
 
 # One statement, so that an attempt which is claimed meanwhile is either delivered or leased, and never both.

@@ -183,6 +183,16 @@ async def test_a_rate_grants_as_many_as_it_says_over_time(
     assert granted == [1, 0, 0, 1, 0, 1, 1, 1]
 
 
+async def test_a_rate_that_is_raised_counts_at_once(transactions: Transactions) -> None:
+    job_ids = await jobs_of(transactions, "owner", 20)
+    session = await a_session(transactions)
+
+    slow = await claim_all(transactions, session, job_ids[:10], TypeLimits(SYNTHETIC, per_second=0.01))
+    fast = await claim_all(transactions, session, job_ids[10:], TypeLimits(SYNTHETIC, per_second=5))
+
+    assert (len(slow), len(fast)) == (1, 5)
+
+
 async def test_racing_claims_never_spend_a_token_twice(database_url: str) -> None:
     async with opened(database_url, pool_size=RACERS) as transactions:
         job_ids = await jobs_of(transactions, "owner", 10 * RACERS)
