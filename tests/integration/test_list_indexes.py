@@ -218,7 +218,7 @@ async def test_a_step_through_a_selection_reads_no_more_than_its_part(
             assert fetched <= 3 * STEP, (selection, after)
 
 
-def batches_of(*fit: str, buffers: int = 300, **fields: Any) -> Case:
+def batches_of(*fit: str, buffers: int = 600, **fields: Any) -> Case:
     return Case(BatchFilter(**fields), frozenset(fit), buffers)
 
 
@@ -238,7 +238,7 @@ BATCHES: dict[str, Case] = {
     "two states": batches_of(
         "batches_by_state",
         "batches_by_create_time",
-        buffers=600,
+        buffers=900,
         **in_batch_states(BatchState.FAILED, BatchState.CANCELLED),
     ),
     "a rare type": batches_of("batches_by_type", job_type=listed_jobs.RARE_TYPE),
@@ -277,5 +277,5 @@ async def test_a_page_of_batches_of_a_time_range_reads_that_range_alone(
     for owner in OWNERS:
         wanted = BatchFilter(owner=owner, created_from=middle, created_to=middle + timedelta(hours=1))
         told = await explained(connection, batch_lists.page_statement(wanted, after=None, limit=PAGE))
-        case = Case(wanted, frozenset({"batches_by_create_time"}), 300)
+        case = Case(wanted, frozenset({"batches_by_create_time"}), 600)
         require_fit(told, case, of_owner="batches_by_owner", what=f"{owner}: {told}")
