@@ -129,6 +129,7 @@ def queue_view(queue: operation_pb2.QueueStatus) -> QueueView:
         executors=queue.executors,
         credits=_set(queue, "credits", int),
         pause=_set(queue, "pause", _pause),
+        job_type_pauses={JobType(name): _pause(each) for name, each in queue.job_type_pauses.items()},
     )
 
 

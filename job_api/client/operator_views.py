@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -127,6 +127,7 @@ class QueueView:
     executors: int
     credits: int | None
     pause: PauseView | None
+    job_type_pauses: Mapping[JobType, PauseView]
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self)

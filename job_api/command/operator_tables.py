@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from job_api.command.show import moment, table
 
 if TYPE_CHECKING:
-    from job_api.client import ExecutorView, OutboxMessageView, QueueView
+    from job_api.client import ExecutorView, OutboxMessageView, PauseView, QueueView
 
 
 def outbox_messages(views: Sequence[OutboxMessageView]) -> None:
@@ -67,7 +67,11 @@ def age(age: timedelta | None) -> str:
 
 
 def _pause(view: QueueView) -> str:
-    if view.pause is None:
-        return ""
-    note = f": {view.pause.note}" if view.pause.note else ""
-    return f"by {view.pause.subject} since {moment(view.pause.pause_time)}{note}"
+    said = [] if view.pause is None else [_paused(view.pause)]
+    said += [f"{job_type} {_paused(each)}" for job_type, each in view.job_type_pauses.items()]
+    return "; ".join(said)
+
+
+def _paused(pause: PauseView) -> str:
+    note = f": {pause.note}" if pause.note else ""
+    return f"by {pause.subject} since {moment(pause.pause_time)}{note}"

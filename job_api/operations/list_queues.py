@@ -10,7 +10,7 @@ from job_api.operations import paging
 from job_api.operations.paging import Page, PageRequest
 from shared.catalog.catalog import Catalog
 from shared.domain.errors import PlatformUnavailable
-from shared.domain.identity import QueueName, StreamName
+from shared.domain.identity import JobType, QueueName, StreamName
 from shared.domain.pauses import Pausable, Pause, PauseKind
 from shared.domain.queues import BAND_STARTS, StreamKey, queue_of
 from shared.storage.queue_figures import WaitingStream
@@ -30,6 +30,7 @@ class QueueStatus:
         executors: Those that announce one of its job types and were heard of lately.
         credits: Leases that they can take now, at least; None if nobody tells.
         pause: None while the queue is not paused.
+        job_type_pauses: Of its job types, where they are paused each for itself.
     """
 
     queue: QueueName
@@ -42,6 +43,7 @@ class QueueStatus:
     executors: int
     credits: int | None
     pause: Pause | None
+    job_type_pauses: Mapping[JobType, Pause]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,12 @@ class ListQueues:
             executors=figures.executors.get(name, 0),
             credits=credits,
             pause=figures.pauses.get(Pausable(PauseKind.QUEUE, name)),
+            job_type_pauses={
+                each.job_type: pause
+                for each in self._catalog.definitions.values()
+                if each.queue == name
+                and (pause := figures.pauses.get(Pausable(PauseKind.JOB_TYPE, each.job_type)))
+            },
         )
 
     async def _credits(self, names: Iterable[QueueName], figures: _Figures) -> Mapping[QueueName, int]:

@@ -100,4 +100,5 @@ def queue_message(status: QueueStatus) -> operation_pb2.QueueStatus:
         executors=status.executors,
         credits=status.credits,
         pause=None if status.pause is None else pause_message(status.pause),
+        job_type_pauses={name: pause_message(each) for name, each in status.job_type_pauses.items()},
     )

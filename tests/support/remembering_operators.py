@@ -118,4 +118,7 @@ def a_queue() -> operation_pb2.QueueStatus:
         finished_last_minute=900,
         executors=2,
         credits=0,
+        job_type_pauses={
+            "synthetic": operation_pb2.Pause(subject="root", pause_time=THEN, note="a bad model")
+        },
     )

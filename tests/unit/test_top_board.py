@@ -34,6 +34,7 @@ def a_queue(name: str, **changes: Any) -> QueueView:
         "executors": 1,
         "credits": None,
         "pause": None,
+        "job_type_pauses": {},
     }
     return QueueView(**(fields | changes))
 

@@ -80,6 +80,11 @@ async def test_the_first_pause_stays_and_asking_again_changes_nothing(guarded_co
 async def test_queues_and_job_types_of_one_name_are_paused_each_for_itself(control: Control) -> None:
     await pause(control, job_type="image_matting", note="the type")
     assert await pauses_of_queues(control) == {}
+    page: pb.ListQueuesResponse = await control.stub.ListQueues(pb.ListQueuesRequest())
+    of_types = {each.queue: each.job_type_pauses for each in page.queues if each.job_type_pauses}
+    assert {queue: {name: each.note for name, each in told.items()} for queue, told in of_types.items()} == {
+        "image_matting": {"image_matting": "the type"}
+    }
     await pause(control, queue="image_matting", note="the queue")
     assert await pauses_of_queues(control) == {"image_matting": "the queue"}
 

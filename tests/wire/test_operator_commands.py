@@ -100,7 +100,8 @@ def test_queues_are_a_table_for_people_and_json_for_scripts(service: Service) ->
             "paused",
         )
     ]
-    assert row.split() == ["drill", "1200+", "64", "1:02:05", "900", "2", "0"]
+    assert row.split()[:7] == ["drill", "1200+", "64", "1:02:05", "900", "2", "0"]
+    assert row.endswith(f"synthetic by root since {SINCE}: a bad model")
 
     (told,) = json.loads(service.run("queues", "--json").stdout)
     assert told == {
@@ -115,6 +116,9 @@ def test_queues_are_a_table_for_people_and_json_for_scripts(service: Service) ->
         "executors": 2,
         "credits": 0,
         "pause": None,
+        "jobTypePauses": {
+            "synthetic": {"subject": "root", "pauseTime": "2030-03-17T17:46:40Z", "note": "a bad model"}
+        },
     }
 
 

@@ -147,6 +147,27 @@ class QueueStatus(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class JobTypePausesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> Global___Pause: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: Global___Pause | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     QUEUE_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
@@ -158,6 +179,7 @@ class QueueStatus(_message.Message):
     CREDITS_FIELD_NUMBER: _builtins.int
     PAUSE_FIELD_NUMBER: _builtins.int
     MORE_WAITING_FIELD_NUMBER: _builtins.int
+    JOB_TYPE_PAUSES_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
     """Output only. The queue's name."""
     group: _builtins.str
@@ -197,6 +219,10 @@ class QueueStatus(_message.Message):
     def pause(self) -> Global___Pause:
         """Output only. Set while the queue is paused."""
 
+    @_builtins.property
+    def job_type_pauses(self) -> _containers.MessageMap[_builtins.str, Global___Pause]:
+        """Output only. Those of the queue's job types that are paused, by name."""
+
     def __init__(
         self,
         *,
@@ -211,10 +237,11 @@ class QueueStatus(_message.Message):
         credits: _builtins.int | None = ...,
         pause: Global___Pause | None = ...,
         more_waiting: _builtins.bool = ...,
+        job_type_pauses: _abc.Mapping[_builtins.str, Global___Pause] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_credits", b"_credits", "_started_last_minute", b"_started_last_minute", "credits", b"credits", "oldest_due_age", b"oldest_due_age", "pause", b"pause", "started_last_minute", b"started_last_minute"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_credits", b"_credits", "_started_last_minute", b"_started_last_minute", "credits", b"credits", "executors", b"executors", "finished_last_minute", b"finished_last_minute", "group", b"group", "more_waiting", b"more_waiting", "oldest_due_age", b"oldest_due_age", "pause", b"pause", "queue", b"queue", "running", b"running", "started_last_minute", b"started_last_minute", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_credits", b"_credits", "_started_last_minute", b"_started_last_minute", "credits", b"credits", "executors", b"executors", "finished_last_minute", b"finished_last_minute", "group", b"group", "job_type_pauses", b"job_type_pauses", "more_waiting", b"more_waiting", "oldest_due_age", b"oldest_due_age", "pause", b"pause", "queue", b"queue", "running", b"running", "started_last_minute", b"started_last_minute", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__credits: _TypeAlias = _typing.Literal["credits"]  # noqa: Y015
     _WhichOneofArgType__credits: _TypeAlias = _typing.Literal["_credits", b"_credits"]  # noqa: Y015
