@@ -23,8 +23,10 @@ from shared.rpc.channel import call_metadata
 from tests.support.control_service import SECRET, Control, bearing, refused
 from tests.support.execution_service import execution_running
 
-ADA = bearing("ada", "jobs.read", "jobs.write")
-BOB = bearing("bob", "jobs.read", "jobs.write")
+
+def by(subject: str) -> Any:
+    """Metadata of an owner's call; made for each, as tokens don't outlive a minute."""
+    return bearing(subject, "jobs.read", "jobs.write")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class World:
 
     def ask(self, method: str, **fields: Any) -> Any:
         """Ask as Bob."""
-        return getattr(self.control.stub, method)(_request(method, **fields), metadata=BOB)
+        return getattr(self.control.stub, method)(_request(method, **fields), metadata=by("bob"))
 
     @property
     def hers(self) -> pb.JobFilter:
@@ -116,7 +118,7 @@ async def watches_nothing(world: World, method: str) -> None:
     """The first job in Bob's view is Bob's, though Ada's came before."""
     watch = world.ask(method)
     assert (await watch.read()).HasField("began")
-    await world.control.stub.CreateJob(_request("CreateJob", **A_JOB), metadata=ADA)
+    await world.control.stub.CreateJob(_request("CreateJob", **A_JOB), metadata=by("ada"))
     his = (await world.ask("CreateJob", **A_JOB)).job.job_id
     while not (update := await watch.read()).HasField("job"):
         pass
@@ -184,14 +186,16 @@ def _request(method: str, **fields: Any) -> Any:
 
 
 async def a_world(control: Control) -> World:
-    job = (await control.stub.CreateJob(_request("CreateJob", **A_JOB), metadata=ADA)).job
+    job = (await control.stub.CreateJob(_request("CreateJob", **A_JOB), metadata=by("ada"))).job
     batch_fields = {"job_type": "synthetic", "inputs": [b"{}"] * 2, "labels": {"of": "ada"}}
-    batch = (await control.stub.CreateBatch(_request("CreateBatch", **batch_fields), metadata=ADA)).batch
+    batch = (
+        await control.stub.CreateBatch(_request("CreateBatch", **batch_fields), metadata=by("ada"))
+    ).batch
     parts = [
         pb.UploadInputRequest(header=pb.UploadHeader(media_type="text/plain")),
         pb.UploadInputRequest(chunk=b"what Ada wrote"),
     ]
-    upload = await control.stub.UploadInput(iter(parts), metadata=ADA)
+    upload = await control.stub.UploadInput(iter(parts), metadata=by("ada"))
     return World(control, job.job_id, batch.batch_id, upload.upload_id)
 
 
@@ -200,9 +204,11 @@ async def test_no_method_lets_an_owner_at_what_is_anothers(method: str, guarded_
     world = await a_world(guarded_control)
     await WALK[method](world, method)
 
-    job = await guarded_control.stub.GetJob(_request("GetJob", job_id=world.job_id), metadata=ADA)
+    job = await guarded_control.stub.GetJob(_request("GetJob", job_id=world.job_id), metadata=by("ada"))
     assert job.job.state == job_pb2.JOB_STATE_QUEUED
-    batch = await guarded_control.stub.GetBatch(_request("GetBatch", batch_id=world.batch_id), metadata=ADA)
+    batch = await guarded_control.stub.GetBatch(
+        _request("GetBatch", batch_id=world.batch_id), metadata=by("ada")
+    )
     assert batch.batch.state == batch_pb2.BATCH_STATE_QUEUED
     assert batch.batch.counters.waiting == 2
 
@@ -217,13 +223,13 @@ async def test_another_owners_upload_is_no_input(guarded_control: Control) -> No
     assert (refusal.reason, refusal.fields) == (unknown.reason, unknown.fields)
 
     request = _request("CreateJob", job_type="document_import", input=given)
-    assert await guarded_control.stub.CreateJob(request, metadata=ADA)
+    assert await guarded_control.stub.CreateJob(request, metadata=by("ada"))
 
 
 async def test_another_owners_key_is_free(guarded_control: Control) -> None:
     fields = {**A_JOB, "idempotency_key": "the-same-key"}
-    hers = await guarded_control.stub.CreateJob(_request("CreateJob", **fields), metadata=ADA)
-    his = await guarded_control.stub.CreateJob(_request("CreateJob", **fields), metadata=BOB)
+    hers = await guarded_control.stub.CreateJob(_request("CreateJob", **fields), metadata=by("ada"))
+    his = await guarded_control.stub.CreateJob(_request("CreateJob", **fields), metadata=by("bob"))
     assert not his.replayed
     assert his.job.job_id != hers.job.job_id
 
@@ -231,7 +237,7 @@ async def test_another_owners_key_is_free(guarded_control: Control) -> None:
 @pytest.mark.parametrize("method", ["ListJobs", "WatchJobs", "CancelJobs", "RetryJobs", "ListBatches"])
 async def test_only_an_admin_may_name_another_owner(method: str, guarded_control: Control) -> None:
     named = {"owner": "ada"} if method == "ListBatches" else {"filter": pb.JobFilter(owner="ada")}
-    call = getattr(guarded_control.stub, method)(_request(method, **named), metadata=BOB)
+    call = getattr(guarded_control.stub, method)(_request(method, **named), metadata=by("bob"))
     assert (await refused(call)).metadata == {"scope": JOBS_ADMIN}
 
 
