@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
 from shared.runtime.ids import new_id
 from shared.storage import (
+    attempts,
     claim_statement,
     dispatch_statements,
     dispatches,
@@ -117,6 +118,15 @@ async def test_watchers_read_events_by_key(database_url: str) -> None:
         parameters = {"job_ids": job_ids, "numbers": [0] * 50, "limit": 100}
         async with transactions.begin() as transaction:
             assert "Seq Scan on job_events" not in await plan(transaction, events._AFTER, parameters)
+
+
+async def test_a_job_is_shown_by_keys_alone(database_url: str) -> None:
+    async with opened(database_url) as transactions:
+        parameters = {"job_id": (await a_backlog(transactions))[7], "limit": 100}
+        async with transactions.begin() as transaction:
+            text = await plan(transaction, attempts._HISTORY, parameters)
+    for table in ("jobs", "attempts", "leases"):
+        assert f"Seq Scan on {table}" not in text
 
 
 async def test_live_views_find_what_was_created_by_its_time(database_url: str) -> None:
