@@ -10,11 +10,11 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from shared.domain import errors
-from shared.domain.identity import JobId
+from shared.domain.identity import BatchId, JobId
 from shared.rpc.status import STATUS_OF, code_of, details, rich_status
 
 JOB = JobId(UUID(int=4711))
-BATCH = UUID(int=17)
+BATCH = BatchId(UUID(int=17))
 TRAILERS_BYTES_MAX = 8192
 
 
