@@ -81,7 +81,7 @@ SCOPES: Mapping[str, str] = MappingProxyType(
         "ListAuditRecords": JOBS_ADMIN,
     }
 )
-"""Every method, also those that come later: one that is not here is refused to everyone."""
+"""A method that is not here is refused to everyone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
