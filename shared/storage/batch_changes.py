@@ -17,7 +17,7 @@ from shared.domain.batches import BatchChange, BatchState
 from shared.domain.identity import BatchId, JobId, JobType, Owner
 from shared.domain.jobs import JobChange, JobState, Target
 from shared.storage import batch_guards, guards
-from shared.storage.batch_counting import COUNTERS
+from shared.storage.batch_tables import COUNTERS
 from shared.storage.database import Connection
 
 

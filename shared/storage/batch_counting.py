@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from shared.domain.batches import BatchChange
 from shared.storage import batch_guards
+from shared.storage.batch_tables import COUNTERS
 
-COUNTERS = ("waiting", "running", "succeeded", "failed", "skipped")
 _ENDED = "('succeeded', 'failed', 'skipped')"
 
 

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from shared.storage import list_indexes
 from shared.storage.table_parts import BIG, FLAG, ID, JSON, METADATA, NUMBER, TEXT, TIME, held, key, maybe
 
-_COUNTERS = ("waiting", "running", "succeeded", "failed", "skipped")
+COUNTERS = ("waiting", "running", "succeeded", "failed", "skipped")
 
 batches = sa.Table(
     "batches",
@@ -22,7 +22,7 @@ batches = sa.Table(
     held("labels", JSON),
     held("state", TEXT),
     held("size", NUMBER),
-    *(held(name, NUMBER) for name in _COUNTERS),
+    *(held(name, NUMBER) for name in COUNTERS),
     held("create_time", TIME),
     maybe("start_time", TIME),
     maybe("settle_time", TIME),
@@ -47,7 +47,7 @@ batch_events = sa.Table(
     key("batch_id", ID),
     key("number", BIG),
     held("state", TEXT),
-    *(held(name, NUMBER) for name in _COUNTERS),
+    *(held(name, NUMBER) for name in COUNTERS),
     held("item", NUMBER),
     maybe("item_state", TEXT),
     maybe("error_code", TEXT),

@@ -21,9 +21,6 @@ __all__ = ["BatchFilter", "BatchPosition", "Batches", "page_statement"]
 
 _BATCHES, _ITEMS, _JOBS = tables.batches, tables.batch_items, tables.jobs
 
-# One owner has ten batches, another most of all: a plan for whichever values come does not do for both.
-_PLAN_FOR_VALUES = sa.text("set local plan_cache_mode = force_custom_plan")
-
 _EVENTS_AFTER = sa.text("""
 select e.* from unnest(cast(:batch_ids as uuid[]), cast(:numbers as bigint[])) as w(batch_id, number)
 cross join lateral (
@@ -52,7 +49,6 @@ class Batches:
         self, batch_filter: BatchFilter, *, after: BatchPosition | None, limit: int
     ) -> list[Batch]:
         """Return up to `limit` batches, newest first, from behind `after` on."""
-        await self._connection.execute(_PLAN_FOR_VALUES)
         await self._connection.execute(PLAN_FOR_VALUES)
         rows = await self._connection.execute(page_statement(batch_filter, after=after, limit=limit))
         return [_batch(row) for row in rows]
