@@ -10,18 +10,17 @@ What callers ask for is hinted at by the batch's id.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from job_api.loops.subject_feed import SubjectFeed
-from job_api.operations.batch_watching import BatchSubscription, EndReason
+from job_api.operations.batch_watching import BatchSubscription
+from job_api.operations.subscriptions import EndReason
 from shared.domain.batches import OPEN_STATES, Batch, BatchEvent
 from shared.domain.errors import BatchNotFound
 from shared.domain.identity import BatchId, JobId
-from shared.storage.transactions import Transactions
+from shared.storage.transactions import Transaction
 
 EVENTS_MAX = 250
 """Of one batch in one step, some 50 KB; that much more than its room may wait for one watch."""
@@ -40,17 +39,6 @@ class BatchFeed(SubjectFeed[BatchId, BatchSubscription, Found]):
 
     subject_field = "batch_id"
 
-    def __init__(
-        self,
-        transactions: Transactions,
-        *,
-        slow_after: timedelta,
-        monotonic: Callable[[], float],
-        wake: asyncio.Event,
-    ) -> None:
-        super().__init__(slow_after=slow_after, monotonic=monotonic, wake=wake)
-        self._transactions = transactions
-
     def note(self, subjects: frozenset[BatchId] | frozenset[JobId]) -> None:
         """Hear a hint; ids of jobs are no batch's, and don't matter."""
         super().note(frozenset(map(BatchId, subjects)))
@@ -58,12 +46,13 @@ class BatchFeed(SubjectFeed[BatchId, BatchSubscription, Found]):
     def _subject(self, subscription: BatchSubscription) -> BatchId:
         return subscription.batch_id
 
-    async def _read(self, positions: Mapping[BatchId, int]) -> Mapping[BatchId, Found]:
+    async def _read(
+        self, transaction: Transaction, positions: Mapping[BatchId, int]
+    ) -> Mapping[BatchId, Found]:
         events: defaultdict[BatchId, list[BatchEvent]] = defaultdict(list)
-        async with self._transactions.begin() as transaction:
-            for event in await transaction.batches.events_after(positions, limit=EVENTS_MAX):
-                events[event.batch_id].append(event)
-            batches = await transaction.batches.get_many(list(positions))
+        for event in await transaction.batches.events_after(positions, limit=EVENTS_MAX):
+            events[event.batch_id].append(event)
+        batches = await transaction.batches.get_many(list(positions))
         return {batch_id: Found(events[batch_id], batch) for batch_id, batch in batches.items()}
 
     def _hand_out(self, subscription: BatchSubscription, news: Found | None) -> bool:

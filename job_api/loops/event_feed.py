@@ -15,7 +15,8 @@ import structlog
 
 from job_api.loops.slow_watches import found_slow
 from job_api.operations import event_cursors
-from job_api.operations.event_watching import EndReason, EventSubscription
+from job_api.operations.event_watching import EventSubscription
+from job_api.operations.subscriptions import EndReason
 from shared.storage.transactions import Transactions
 
 log = structlog.get_logger(__name__)

@@ -8,26 +8,24 @@ told only with pieces that were read after it, hence with all of them.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from job_api.loops.subject_feed import SubjectFeed
-from job_api.operations.watching import (
+from job_api.operations.job_watching import (
     ENDS_OF_ATTEMPTS,
-    EndReason,
     JobSubscription,
     Numbered,
     Position,
     Progress,
 )
+from job_api.operations.subscriptions import EndReason
 from shared.domain.errors import JobNotFound
 from shared.domain.events import JobEvent, JobEventKind
 from shared.domain.identity import JobId
 from shared.domain.jobs import TERMINAL_STATES, Job, JobState
 from shared.storage.pieces import StoredPiece
-from shared.storage.transactions import Transaction, Transactions
+from shared.storage.transactions import Transaction
 
 EVENTS_MAX = 64
 PIECES_MAX = 64
@@ -35,7 +33,7 @@ PIECES_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class Told:
     """What was read about a job from a position on.
 
     Attributes:
@@ -51,7 +49,7 @@ class News:
 class Found:
     """A job, and what is new about it; the job was read last."""
 
-    news: News
+    told: Told
     job: Job
 
 
@@ -72,41 +70,31 @@ class JobFeed(SubjectFeed[JobId, JobSubscription, Found]):
 
     subject_field = "job_id"
 
-    def __init__(
-        self,
-        transactions: Transactions,
-        *,
-        slow_after: timedelta,
-        monotonic: Callable[[], float],
-        wake: asyncio.Event,
-    ) -> None:
-        super().__init__(slow_after=slow_after, monotonic=monotonic, wake=wake)
-        self._transactions = transactions
-
     def _subject(self, subscription: JobSubscription) -> JobId:
         return subscription.job_id
 
-    async def _read(self, positions: Mapping[JobId, Position]) -> Mapping[JobId, Found]:
-        async with self._transactions.begin() as transaction:
-            news = await _news(transaction, positions)
-            jobs = await transaction.jobs.get_many(list(positions))
-        return {job_id: Found(news[job_id], job) for job_id, job in jobs.items()}
+    async def _read(
+        self, transaction: Transaction, positions: Mapping[JobId, Position]
+    ) -> Mapping[JobId, Found]:
+        told = await _told_of(transaction, positions)
+        jobs = await transaction.jobs.get_many(list(positions))
+        return {job_id: Found(told[job_id], job) for job_id, job in jobs.items()}
 
     def _hand_out(self, subscription: JobSubscription, news: Found | None) -> bool:
         if news is None:
             subscription.end(JobNotFound(subscription.job_id))
             return True
         job = news.job
-        subscription.put(news.news.numbered)
+        subscription.put(news.told.numbered)
         at = subscription.position
         if job.state in TERMINAL_STATES and at.event >= job.last_event_number:
             subscription.end(EndReason.FINISHED)
         elif job.state is JobState.RUNNING and at.attempt == job.attempt:
             subscription.put_progress(Progress(job.attempt, job.progress, job.progress_message))
-        return news.news.complete
+        return news.told.complete
 
 
-async def _news(transaction: Transaction, positions: Mapping[JobId, Position]) -> dict[JobId, News]:
+async def _told_of(transaction: Transaction, positions: Mapping[JobId, Position]) -> dict[JobId, Told]:
     """Read what follows these positions; the order of the statements is what the module's page is about."""
     read = {job_id: _Read() for job_id in positions}
     seen = {job_id: (at.attempt, at.piece) for job_id, at in positions.items() if at.attempt}
@@ -141,7 +129,7 @@ def _first_end(events: Sequence[JobEvent]) -> int | None:
     return next((index for index, each in enumerate(events) if each.kind in ENDS_OF_ATTEMPTS), None)
 
 
-def _told(read: _Read) -> News:
+def _told(read: _Read) -> Told:
     """Put events and pieces of one job in order, and hold back what can't be told yet."""
     end = _first_end(read.events)
     full = len(read.events) == EVENTS_MAX
@@ -150,15 +138,15 @@ def _told(read: _Read) -> News:
         pieces = read.pieces if not full else []
         complete = not (full or _starts(read.events) or len(pieces) == PIECES_MAX)
         told: list[Numbered] = [*read.events, *pieces]
-        return News(told, complete)
+        return Told(told, complete)
     first: list[Numbered] = [*read.events[:end], *read.pieces, *read.last_pieces]
     if not read.to_the_end:
-        return News(first, complete=False)
+        return Told(first, complete=False)
     following = read.events[end + 1 :]
     next_end = _first_end(following)
     following = following[:next_end]
     complete = next_end is None and not full and not _starts(following)
-    return News([*first, read.events[end], *following], complete)
+    return Told([*first, read.events[end], *following], complete)
 
 
 def _starts(events: Sequence[JobEvent]) -> bool:

@@ -21,7 +21,8 @@ import structlog
 
 from job_api.operations.job_filters import JobFilter, Position, described
 from job_api.operations.job_matching import JobMatch
-from job_api.operations.live_watching import EndReason, LiveView, Shown
+from job_api.operations.live_watching import LiveView, Shown
+from job_api.operations.subscriptions import EndReason
 from shared.domain.identity import JobId, Owner
 from shared.domain.jobs import TERMINAL_STATES, Job
 from shared.storage.transactions import Transaction, Transactions

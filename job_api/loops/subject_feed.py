@@ -18,6 +18,7 @@ import structlog
 
 from job_api.loops.slow_watches import found_slow
 from job_api.operations.subscriptions import EndReason, Subscription
+from shared.storage.transactions import Transaction, Transactions
 
 log = structlog.get_logger(__name__)
 
@@ -38,7 +39,15 @@ class SubjectFeed(ABC, Generic[Subject, Watch, News]):
 
     subject_field: ClassVar[str]
 
-    def __init__(self, *, slow_after: timedelta, monotonic: Callable[[], float], wake: asyncio.Event) -> None:
+    def __init__(
+        self,
+        transactions: Transactions,
+        *,
+        slow_after: timedelta,
+        monotonic: Callable[[], float],
+        wake: asyncio.Event,
+    ) -> None:
+        self._transactions = transactions
         self._slow_seconds = slow_after.total_seconds()
         self._monotonic = monotonic
         self._wake = wake
@@ -52,7 +61,9 @@ class SubjectFeed(ABC, Generic[Subject, Watch, News]):
         """Say what is watched."""
 
     @abstractmethod
-    async def _read(self, positions: Mapping[Subject, Any]) -> Mapping[Subject, News]:
+    async def _read(
+        self, transaction: Transaction, positions: Mapping[Subject, Any]
+    ) -> Mapping[Subject, News]:
         """Read what follows these positions; a subject that is not there has no news."""
 
     @abstractmethod
@@ -108,7 +119,9 @@ class SubjectFeed(ABC, Generic[Subject, Watch, News]):
         for each in taken:  # before reading: a hint that comes meanwhile counts again
             del self._due[each]
         try:
-            news = await self._read({subject: watches[0].position for subject, watches in chosen.items()})
+            positions = {subject: watches[0].position for subject, watches in chosen.items()}
+            async with self._transactions.begin() as transaction:
+                news = await self._read(transaction, positions)
         except BaseException:
             self._due.update(dict.fromkeys(each for each in taken if self._is_watching(each)))
             raise

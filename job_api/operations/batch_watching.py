@@ -8,8 +8,6 @@ from job_api.operations.subscriptions import EndReason, KeepAlive, Sent, Subscri
 from shared.domain.batches import BatchCounters, BatchEvent
 from shared.domain.identity import BatchId
 
-__all__ = ["BatchSubscription", "BatchUpdate", "EndReason", "KeepAlive"]
-
 BatchUpdate = BatchEvent | BatchCounters | KeepAlive | EndReason
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from job_api.operations.subscriptions import EndReason, KeepAlive, Sent, Subscription
 from shared.storage.event_feed import FeedEvent
 
-__all__ = ["EndReason", "EventSubscription", "FeedEvent", "FeedUpdate", "KeepAlive"]
+__all__ = ["EventSubscription", "FeedEvent", "FeedUpdate"]
 
 FeedUpdate = FeedEvent | KeepAlive | EndReason
 

@@ -11,8 +11,6 @@ from job_api.operations.subscriptions import EndReason, KeepAlive
 from shared.domain.identity import JobId
 from shared.domain.jobs import Job
 
-__all__ = ["Began", "EndReason", "KeepAlive", "LiveReader", "LiveUpdate", "LiveView", "Shown"]
-
 WAITING_MAX = 10_000
 """Jobs that may wait for one watcher, some 10 MB if nobody else is shown them; with more it is ended."""
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from job_api.operations import opaque, paging
 from job_api.operations.caller import Caller
+from job_api.operations.job_watching import ENDS_OF_ATTEMPTS, JobSubscription, Position, Update
 from job_api.operations.subscriptions import Feed
 from job_api.operations.visibility import visible_job
-from job_api.operations.watching import ENDS_OF_ATTEMPTS, JobSubscription, Position, Update
 from shared.domain.errors import FieldViolation, InvalidInput
 from shared.domain.events import JobEventKind
 from shared.domain.identity import JobId

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 from job_api.operations.caller import Caller
 from job_api.operations.job_filters import JobFilter
-from job_api.operations.live_watching import EndReason, LiveReader, LiveUpdate, LiveView
+from job_api.operations.live_watching import LiveReader, LiveUpdate, LiveView
+from job_api.operations.subscriptions import EndReason
 
 
 class WatchJobs:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from job_api.operations import event_cursors
-from job_api.operations.event_watching import EndReason, FeedEvent, KeepAlive
+from job_api.operations.event_watching import FeedEvent
 from job_api.operations.list_events import FeedPage
+from job_api.operations.subscriptions import EndReason, KeepAlive
 from job_api.operations.watch_events import WatchedFeed
 from job_api.rpc.fields import Fields
 from job_api.rpc.messages import timestamp

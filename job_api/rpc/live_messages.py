@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from job_api.operations.live_watching import Began, EndReason, KeepAlive, LiveUpdate, Shown
+from job_api.operations.live_watching import Began, LiveUpdate, Shown
+from job_api.operations.subscriptions import EndReason, KeepAlive
 from job_api.rpc.messages import job_message
 from job_api.rpc.watch_messages import END_REASONS
 from shared.gen.baton.v1 import job_control_pb2 as pb

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from job_api.operations.job_watching import Progress, StoredPiece
+from job_api.operations.subscriptions import EndReason, KeepAlive
 from job_api.operations.watch_job import Watched
-from job_api.operations.watching import EndReason, KeepAlive, Progress, StoredPiece
 from job_api.rpc.messages import event_message
 from shared.domain.events import JobEvent
 from shared.gen.baton.v1 import job_control_pb2 as pb

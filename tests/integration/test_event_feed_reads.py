@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from job_api.loops.event_feed import EventFeed
-from job_api.operations.event_watching import EndReason, EventSubscription
+from job_api.operations.event_watching import EventSubscription
+from job_api.operations.subscriptions import EndReason
 from job_api.operations.watch_events import WatchEvents
 from shared.domain.errors import InvalidInput
 from shared.storage import event_feed

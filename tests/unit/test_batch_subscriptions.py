@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID
 
-from job_api.operations.batch_watching import BatchSubscription, EndReason, KeepAlive
+from job_api.operations.batch_watching import BatchSubscription
+from job_api.operations.subscriptions import EndReason, KeepAlive
 from shared.domain.batches import BatchCounters, BatchEvent, BatchState
 from shared.domain.identity import BatchId
 

@@ -15,7 +15,8 @@ from job_api.loops.live_jobs import LiveJobs
 from job_api.operations import live_watching
 from job_api.operations.job_filters import JobFilter
 from job_api.operations.job_matching import JobMatch
-from job_api.operations.live_watching import Began, EndReason, KeepAlive, LiveView, Shown
+from job_api.operations.live_watching import Began, LiveView, Shown
+from job_api.operations.subscriptions import EndReason, KeepAlive
 from shared.domain.identity import JobId, JobType, Owner, QueueName
 from shared.domain.jobs import Job, JobState, Target
 

@@ -8,15 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from job_api.operations.subscriptions import ROOM_MIN
-from job_api.operations.watching import (
-    EndReason,
-    JobSubscription,
-    KeepAlive,
-    Position,
-    Progress,
-    StoredPiece,
-)
+from job_api.operations.job_watching import JobSubscription, Position, Progress, StoredPiece
+from job_api.operations.subscriptions import ROOM_MIN, EndReason, KeepAlive
 from shared.domain.errors import JobNotFound
 from shared.domain.events import JobEvent, JobEventKind
 from shared.domain.identity import JobId

@@ -12,9 +12,7 @@ from shared.storage.pieces import StoredPiece
 
 __all__ = [
     "ENDS_OF_ATTEMPTS",
-    "EndReason",
     "JobSubscription",
-    "KeepAlive",
     "Numbered",
     "Position",
     "Progress",
