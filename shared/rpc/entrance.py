@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 import structlog
 
 from shared.rpc.certificates import ServerFiles, certified, server_credentials
@@ -11,6 +9,7 @@ from shared.rpc.identity import EVERYONE, KnownBy, Recognise, Verify
 from shared.rpc.key_fetch import KeyFetch
 from shared.rpc.key_files import KeyFile
 from shared.rpc.key_urls import KeyUrl
+from shared.rpc.loopback import is_loopback
 from shared.rpc.server import Entrance
 from shared.rpc.tokens import Expected, key_set, shared_secret
 from shared.runtime.clock import SystemClock
@@ -34,7 +33,7 @@ async def entrance_of(address: str, settings: ServiceSettings) -> Entrance:
             reach the address.
     """
     known_by = KnownBy(token=await _verify(settings), certificate=_recognise(settings))
-    refuse_open_address_without_identity(address, known_by)
+    _refuse_open_address_without_identity(address, known_by)
     tls = settings.tls
     if tls.certificate_file is None or tls.key_file is None:
         return Entrance(known_by)
@@ -42,7 +41,7 @@ async def entrance_of(address: str, settings: ServiceSettings) -> Entrance:
     return Entrance(known_by, server_credentials(files))
 
 
-def refuse_open_address_without_identity(address: str, known_by: KnownBy) -> None:
+def _refuse_open_address_without_identity(address: str, known_by: KnownBy) -> None:
     """Let a server that knows nobody listen where only this machine reaches it, and say so.
 
     Raises:
@@ -50,25 +49,12 @@ def refuse_open_address_without_identity(address: str, known_by: KnownBy) -> Non
     """
     if known_by != EVERYONE:
         return
-    if not is_loopback(address):
+    if not (address.startswith("unix:") or is_loopback(address.rpartition(":")[0].strip("[]"))):
         raise StartupFault(
             f"{address} can be reached from other machines, and anyone there may do everything: "
             f"set {_IDENTITIES}, or listen on 127.0.0.1"
         )
     log.info("server.loopback_only", address=address, because=f"none of {_IDENTITIES} is set")
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches `host:port`; in doubt it is not."""
-    if address.startswith("unix:"):
-        return True
-    host = address.rpartition(":")[0].strip("[]")
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 async def _verify(settings: ServiceSettings) -> Verify | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
-import ipaddress
 import socket
 import ssl
 from threading import Thread
 from urllib.parse import SplitResult, urlsplit
 
 from shared.rpc.key_sets import KEY_SET_BYTES_MAX
+from shared.rpc.loopback import is_loopback
 from shared.runtime.faults import StartupFault
 
 FETCH_SECONDS_MAX = 5.0
@@ -150,18 +150,9 @@ def _checked(url: str, setting: str) -> SplitResult:
         raise StartupFault(f"{setting} must be an https:// URL")
     if parts.username is not None or parts.password is not None:
         raise StartupFault(f"{setting} must hold no user and no password")
-    if parts.scheme == "http" and not _is_this_machine(host):
+    if parts.scheme == "http" and not is_loopback(host):
         raise StartupFault(
             f"{setting} must be an https:// URL: over http:// anyone on the way could sign tokens "
             "(on this machine itself http:// is fine)"
         )
     return parts
-
-
-def _is_this_machine(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import structlog
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from jwt.exceptions import InvalidKeyError
 
@@ -93,18 +93,12 @@ def read_key_set(document: bytes) -> KeySet:
     return KeySet(MappingProxyType(keys))
 
 
-def signing_key(pem: bytes) -> SigningKey:
-    """Read a private key: RSA, elliptic curve P-256, or Ed25519.
+def signing_key(key: PrivateKeyTypes) -> SigningKey:
+    """Take a private key for signing: RSA, elliptic curve P-256, or Ed25519.
 
     Raises:
-        UnusableKey: It is none of these, or is kept under a passphrase.
+        UnusableKey: It is none of these.
     """
-    try:
-        key = load_pem_private_key(pem, password=None)
-    except TypeError:
-        raise UnusableKey("it is kept under a passphrase") from None
-    except (ValueError, UnsupportedAlgorithm):
-        raise UnusableKey("it is no private key in PEM") from None
     match key:
         case rsa.RSAPrivateKey() if key.key_size >= _RSA_BITS_MIN:
             return _signing_key(key, "RS256", RSAAlgorithm.to_jwk(key.public_key(), as_dict=True))

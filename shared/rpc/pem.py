@@ -52,6 +52,15 @@ def read_pair(certificate_file: Path, key_file: Path) -> KeyPair:
     return KeyPair(chain, key, certificate)
 
 
+def read_private_key(path: Path) -> PrivateKeyTypes:
+    """Read a private key of any kind.
+
+    Raises:
+        UnusableFile: It is none, or is kept under a passphrase.
+    """
+    return _private_key(path, _read(path))
+
+
 def read_authorities(path: Path) -> bytes:
     """Read the certificates of those who sign others.
 

@@ -17,6 +17,7 @@ import jwt
 from shared.domain.errors import Unauthenticated
 from shared.rpc.identity import Caller, Verify, is_subject
 from shared.rpc.key_sets import SigningKey, UnusableKey, VerifyingKey, signing_key
+from shared.rpc.pem import UnusableFile, read_private_key
 from shared.runtime.faults import StartupFault
 
 SECRET_BYTES_MIN = 32
@@ -94,9 +95,9 @@ def read_signing_key(path: Path) -> SigningKey:
         StartupFault: It can't be read, or is none of these.
     """
     try:
-        return signing_key(path.read_bytes())
-    except OSError as error:
-        raise StartupFault(f"{path} can't be read: {error.strerror}") from None
+        return signing_key(read_private_key(path))
+    except UnusableFile as unusable:
+        raise StartupFault(str(unusable)) from None
     except UnusableKey as unusable:
         raise StartupFault(f"{path} can't be used: {unusable}") from None
 

@@ -18,7 +18,7 @@ KINDS = {"RS256": "rsa", "PS256": "rsa", "ES256": "ec", "EdDSA": "ed25519"}
 
 
 def a_key(kind: str = "ed25519") -> SigningKey:
-    return signing_key(pem(kind))
+    return signing_key(_MAKERS[kind]())
 
 
 @cache

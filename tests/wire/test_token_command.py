@@ -111,11 +111,7 @@ def test_scripts_get_the_token_with_what_it_says() -> None:
         (("--subject", "me", "--lifetime", "soon"), {}, "a number and s, m, h or d"),
         (("--jwks",), {}, "--jwks needs --key"),
         (("--jwks", "--key", "nowhere.pem"), {}, "nowhere.pem can't be read: No such file"),
-        (
-            ("--subject", "me", "--key", "/dev/null"),
-            {},
-            "/dev/null can't be used: it is no private key in PEM",
-        ),
+        (("--subject", "me", "--key", "/dev/null"), {}, "/dev/null holds no private key in PEM"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(
@@ -146,7 +142,7 @@ def test_a_key_under_a_passphrase_is_told_from_garbage(tmp_path: Path) -> None:
     process = baton_token("--subject", "me", "--key", str(key))
 
     assert process.returncode == 2
-    assert "it is kept under a passphrase" in process.stderr
+    assert "key.pem is kept under a passphrase" in process.stderr
 
 
 def put(path: Path, content: bytes) -> None:
