@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,14 +11,20 @@ from tests.support import servers
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.PostgresServer]:
-    with servers.postgres_running(tmp_path_factory.mktemp("postgres")) as server:
+def servers_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with servers.quick_directory(otherwise=tmp_path_factory.getbasetemp()) as directory:
+        yield directory
+
+
+@pytest.fixture(scope="session")
+def postgres_server(servers_directory: Path) -> Iterator[servers.PostgresServer]:
+    with servers.postgres_running(servers_directory / "postgres") as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def valkey_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.ValkeyServer]:
-    with servers.valkey_running(tmp_path_factory.mktemp("valkey")) as server:
+def valkey_server(servers_directory: Path) -> Iterator[servers.ValkeyServer]:
+    with servers.valkey_running(servers_directory / "valkey") as server:
         yield server
 
 
