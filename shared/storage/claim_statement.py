@@ -48,6 +48,56 @@ _PAUSED = """(j.queue in (select name from pauses where kind = 'queue')
 
 _ITEMS = counting(source="'waiting'", target="'running'", after="refused")
 
+# What is within the limits is counted, not kept: this claim holds the rows of `lease_limits` of its types, so
+# no other one of them is under way. Entries of an owner at its limit take no place of others. The row says
+# until when the tokens of a rate are spent, one for each lease; more than a second's worth is never saved up.
+_CONTEND = f"""
+contender as (
+    select job.* from job
+    join outbox o on o.dedupe_key = format('job.dispatch:%s:%s', job.job_id, job.attempt)
+    where job.limited and o.available_time <= engine_time()
+),
+held as (
+    select l.job_type, l.owner, count(*) as leases from leases l
+    where l.limited and l.job_type in (select job_type from contender)
+    group by l.job_type, l.owner
+),
+of_owner as (
+    select c.*, coalesce(h.leases, 0) + row_number() over (
+        partition by c.job_type, c.owner order by c.priority, c.place) as leases
+    from contender c left join held h using (job_type, owner)
+),
+of_type as (
+    select o.job_id, o.job_type, o.at_once, o.per_second,
+        row_number() over (partition by o.job_type order by o.priority, o.place) as turn
+    from of_owner o where (o.leases <= o.at_once_per_owner) is not false
+),
+within as (
+    select t.job_id from of_type t join lease_limits r using (job_type)
+    left join (select job_type, sum(leases) as leases from held group by job_type) h using (job_type)
+    where (coalesce(h.leases, 0) + t.turn <= t.at_once) is not false
+        and (t.turn <= {rate_tokens("t.per_second", "r.rate_spent_time")}) is not false
+),
+"""
+
+_SPEND = f"""
+spent as (
+    update lease_limits r set
+        rate_spent_time = {rate_spent("g.per_second", "r.rate_spent_time")}
+            + g.leases / g.per_second * interval '1 second'
+    from (
+        select job_type, per_second, count(*) as leases from dispatch
+        where per_second is not null group by job_type, per_second
+    ) g where r.job_type = g.job_type
+),
+"""
+
+_PERMITTED = "and (not job.limited or job.job_id in (select job_id from within))"
+
+_LIMIT_WAIT = f"""when e.job_id in (select job_id from contender)
+        then least({PUT_BACK_REFUSED_SECONDS}, greatest({PUT_BACK_SECONDS}, 1 / e.per_second))"""
+
+
 # The claim locks in the order of all transactions: all sessions, all jobs, also of those that are refused,
 # dispatch rows; the counts ask for all of the one before the first of the next. So it waits for a row only
 # where a dispatcher holds it, who waits for nothing. The delete finds nothing if another claim was first. A
@@ -56,11 +106,7 @@ _ITEMS = counting(source="'waiting'", target="'running'", after="refused")
 #
 # `gate` finds no row, but holds the table: a Pause waits for the claims that began before it, and those that
 # begin after it see it.
-#
-# What is within the limits is counted, not kept: this claim holds the rows of `lease_limits` of its types, so
-# no other one of them is under way. Entries of an owner at its limit take no place of others. The row says
-# until when the tokens of a rate are spent, one for each lease; more than a second's worth is never saved up.
-CLAIM = sa.text(f"""
+_STATEMENT = f"""
 with entry as (
     select e.*, num_nonnulls(at_once, at_once_per_owner, per_second) > 0 as limited
     from {unnested(CLAIM_COLUMNS, "e")}
@@ -90,49 +136,14 @@ job as (
         and j.incarnation_id <> all (j.refused_by)
         and not {_PAUSED} and not exists (select from gate)
 ),
-contender as (
-    select job.* from job
-    join outbox o on o.dedupe_key = format('job.dispatch:%s:%s', job.job_id, job.attempt)
-    where job.limited and o.available_time <= engine_time()
-),
-held as (
-    select l.job_type, l.owner, count(*) as leases from leases l
-    where l.limited and l.job_type in (select job_type from contender)
-    group by l.job_type, l.owner
-),
-of_owner as (
-    select c.*, coalesce(h.leases, 0) + row_number() over (
-        partition by c.job_type, c.owner order by c.priority, c.place) as leases
-    from contender c left join held h using (job_type, owner)
-),
-of_type as (
-    select o.job_id, o.job_type, o.at_once, o.per_second,
-        row_number() over (partition by o.job_type order by o.priority, o.place) as turn
-    from of_owner o where (o.leases <= o.at_once_per_owner) is not false
-),
-within as (
-    select t.job_id from of_type t join lease_limits r using (job_type)
-    left join (select job_type, sum(leases) as leases from held group by job_type) h using (job_type)
-    where (coalesce(h.leases, 0) + t.turn <= t.at_once) is not false
-        and (t.turn <= {rate_tokens("t.per_second", "r.rate_spent_time")}) is not false
-),
-dispatch as (
+{{contend}}dispatch as (
     delete from outbox o using job
     where o.dedupe_key = format('job.dispatch:%s:%s', job.job_id, job.attempt)
         and o.available_time <= engine_time()
-        and (not job.limited or job.job_id in (select job_id from within))
+        {{permitted}}
     returning job.*
 ),
-spent as (
-    update lease_limits r set
-        rate_spent_time = {rate_spent("g.per_second", "r.rate_spent_time")}
-            + g.leases / g.per_second * interval '1 second'
-    from (
-        select job_type, per_second, count(*) as leases from dispatch
-        where per_second is not null group by job_type, per_second
-    ) g where r.job_type = g.job_type
-),
-granted as (
+{{spend}}granted as (
     insert into leases (
         job_id, job_type, owner, limited, attempt, token, session_id, incarnation_id, executor_name,
         grant_time, heartbeat_time, reprieve_time, deadline_time, lease_seconds, grace_seconds)
@@ -162,8 +173,7 @@ refused as (
             select from executor_sessions s
             where j.job_type = any (s.job_types) and s.incarnation_id <> all (j.refused_by))
         then {PUT_BACK_REFUSED_SECONDS}
-        when e.job_id in (select job_id from contender)
-        then least({PUT_BACK_REFUSED_SECONDS}, greatest({PUT_BACK_SECONDS}, 1 / e.per_second))
+        {{limit_wait}}
         else {PUT_BACK_SECONDS} end as wait_seconds
     from outbox o
     join entry e on o.dedupe_key = format('job.dispatch:%s:%s', e.job_id, e.attempt)
@@ -187,4 +197,16 @@ select
         then s.input end as input,
     octet_length(s.input) as input_bytes, u.upload_id, u.document_bytes, u.sha256, u.media_type, u.file_name
 from moved m join snapshots s using (job_id) left join uploads u using (upload_id)
-""")
+"""
+
+
+def _claim(*, contend: str = "", permitted: str = "", spend: str = "", limit_wait: str = "") -> sa.TextClause:
+    parts = {"contend": contend, "permitted": permitted, "spend": spend, "limit_wait": limit_wait}
+    return sa.text(_STATEMENT.format(**parts))
+
+
+CLAIM = _claim()
+"""For types without limits, who pay nothing for those of others."""
+
+CLAIM_WITHIN_LIMITS = _claim(contend=_CONTEND, permitted=_PERMITTED, spend=_SPEND, limit_wait=_LIMIT_WAIT)
+"""For entries of which some are of types with limits; in a transaction that holds these."""

@@ -21,7 +21,7 @@ from shared.domain.attempts import AttemptEnd, Finish, TryAgain
 from shared.domain.identity import JobId
 from shared.domain.jobs import JobError
 from shared.domain.leases import ClaimRequest, Lease, LeaseRef
-from shared.storage.claim_statement import CLAIM, CLAIM_COLUMNS, HOLD_LIMITS
+from shared.storage.claim_statement import CLAIM, CLAIM_COLUMNS, CLAIM_WITHIN_LIMITS, HOLD_LIMITS
 from shared.storage.database import Connection
 from shared.storage.granted import lease_of
 from shared.storage.rows import columns, error_columns
@@ -73,7 +73,8 @@ class StateChanges:
         if limited:
             await self._connection.execute(HOLD_LIMITS, {"job_types": sorted(limited)})
         claimed = [_claim_row(place, each) for place, each in enumerate(requests)]
-        rows = await self._connection.execute(CLAIM, columns(claimed, CLAIM_COLUMNS))
+        statement = CLAIM_WITHIN_LIMITS if limited else CLAIM
+        rows = await self._connection.execute(statement, columns(claimed, CLAIM_COLUMNS))
         return [lease_of(row) for row in rows]
 
     async def end_attempts(self, endings: Sequence[Ending]) -> set[JobId]:

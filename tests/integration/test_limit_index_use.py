@@ -85,7 +85,7 @@ async def test_a_claim_counts_the_leases_of_its_types_alone(crowded: Transaction
     rows = [_claim_row(place, each) for place, each in enumerate(requests)]
 
     parameters = columns(rows, claim_statement.CLAIM_COLUMNS)
-    plan = await indexes_of(crowded, claim_statement.CLAIM, parameters)
+    plan = await indexes_of(crowded, claim_statement.CLAIM_WITHIN_LIMITS, parameters)
 
     assert "on leases_limited" in plan or "using leases_limited" in plan
     assert "using lease_limits_pkey" in plan
