@@ -38,12 +38,14 @@ class AuditRecordView:
         owner: That it acted for.
         action: What it did, for example `job.create`.
         aggregate_id: The job, batch or document that it made or changed; None if there is none.
+        name: The queue or job type that it paused or resumed; else empty.
     """
 
     subject: str
     owner: str
     action: str
     aggregate_id: UUID | None
+    name: str
     record_time: datetime
     outcome: str
 
@@ -76,6 +78,7 @@ def _view(record: operation_pb2.AuditRecord) -> AuditRecordView:
         owner=record.owner,
         action=record.action,
         aggregate_id=UUID(record.aggregate_id) if record.aggregate_id else None,
+        name=record.name,
         record_time=record.record_time.ToDatetime(tzinfo=UTC),
         outcome=record.outcome,
     )

@@ -19,7 +19,8 @@ from uuid import UUID
 
 import structlog
 
-from job_api.operations.job_filters import JobFilter, Position, described
+from job_api.operations import paging
+from job_api.operations.job_filters import JobFilter, Position
 from job_api.operations.job_matching import JobMatch
 from job_api.operations.live_watching import LiveView, Shown
 from job_api.operations.subscriptions import EndReason
@@ -207,7 +208,7 @@ class LiveJobs:
 
 
 def _key(job_filter: JobFilter) -> str:
-    return json.dumps(described(job_filter), sort_keys=True)
+    return json.dumps(paging.described(job_filter), sort_keys=True)
 
 
 async def _here(transaction: Transaction) -> _Found:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 from job_api.operations import paging
@@ -28,21 +26,16 @@ class ListAuditRecords:
         Raises:
             InvalidPageToken: The token is malformed, or belongs to another filter.
         """
-        of = ["audit", _described(wanted)]
+        of = ["audit", paging.described(wanted)]
         after = paging.begin(page, of, _position, None)
         async with self._transactions.begin() as transaction:
             found = await transaction.audit.page(wanted, after=after, limit=page.size + 1)
         return paging.ended(found, page.size, of, _place)
 
 
-def _described(wanted: AuditFilter) -> dict[str, Any]:
-    """The filter as a JSON value that is the same whenever the filter is."""
-    return {name: value if value is None else str(value) for name, value in asdict(wanted).items()}
-
-
 def _place(record: AuditRecord) -> list[str]:
     """Write a position as a JSON value; JSON has no numbers as large as those of records."""
-    return [record.record_time.astimezone(UTC).isoformat(), str(record.audit_id)]
+    return [paging.moment(record.record_time), str(record.audit_id)]
 
 
 def _position(value: Any) -> AuditPosition:
@@ -52,8 +45,8 @@ def _position(value: Any) -> AuditPosition:
         TypeError: It is something else.
         ValueError: It is something else.
     """
-    time, number = map(paging.text, value)
-    moment, audit_id = datetime.fromisoformat(time), int(number)
-    if moment.tzinfo is None or not 0 < audit_id <= AUDIT_ID_MAX:
+    record_time, number = value
+    audit_id = int(paging.text(number))
+    if not 0 < audit_id <= AUDIT_ID_MAX:
         raise ValueError
-    return AuditPosition(moment.astimezone(UTC), audit_id)
+    return AuditPosition(paging.time(record_time), audit_id)

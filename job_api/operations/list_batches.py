@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+from uuid import UUID
 
 from job_api.operations import paging
-from job_api.operations.batch_filters import described, place, position
 from job_api.operations.caller import Caller
 from job_api.operations.paging import Page, PageRequest
 from shared.domain.batches import Batch
+from shared.domain.identity import BatchId
 from shared.storage.batches import BatchFilter, BatchPosition
 from shared.storage.transactions import Transactions
 
@@ -29,10 +31,23 @@ class ListBatches:
             PermissionDenied: The filter names another owner, and the caller may not see all.
         """
         batch_filter = replace(batch_filter, owner=caller.looking_at(batch_filter.owner))
-        of = ["batches", described(batch_filter)]
-        after = paging.begin(page, of, position, None)
+        of = ["batches", paging.described(batch_filter)]
+        after = paging.begin(page, of, _position, None)
         async with self._transactions.begin() as transaction:
             found = await transaction.batches.page(batch_filter, after=after, limit=page.size + 1)
-        return paging.ended(
-            found, page.size, of, lambda batch: place(BatchPosition(batch.create_time, batch.batch_id))
-        )
+        return paging.ended(found, page.size, of, _place)
+
+
+def _place(batch: Batch) -> list[str]:
+    return [paging.moment(batch.create_time), str(batch.batch_id)]
+
+
+def _position(value: Any) -> BatchPosition:
+    """Read what `_place` has written.
+
+    Raises:
+        TypeError: It is something else.
+        ValueError: It is something else.
+    """
+    create_time, batch_id = value
+    return BatchPosition(paging.time(create_time), BatchId(UUID(paging.text(batch_id))))

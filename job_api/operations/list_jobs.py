@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from job_api.operations import paging
 from job_api.operations.caller import Caller
-from job_api.operations.job_filters import JobFilter, Position, described, place, position
+from job_api.operations.job_filters import JobFilter, Position, place, position
 from job_api.operations.paging import Page, PageRequest
 from shared.domain.jobs import Job
 from shared.storage.transactions import Transactions
@@ -28,7 +28,7 @@ class ListJobs:
             PermissionDenied: The filter names another owner, and the caller may not see all.
         """
         job_filter = replace(job_filter, owner=caller.looking_at(job_filter.owner))
-        of = ["jobs", described(job_filter)]
+        of = ["jobs", paging.described(job_filter)]
         after = paging.begin(page, of, position, None)
         async with self._transactions.begin() as transaction:
             jobs = await transaction.jobs.page(job_filter, after=after, limit=page.size + 1)

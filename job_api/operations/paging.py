@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from uuid import UUID
 
 from job_api.operations import opaque
 from shared.domain.errors import InvalidPageToken
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Item = TypeVar("Item")
 Place = TypeVar("Place")
@@ -81,6 +86,41 @@ def text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
+
+
+def moment(time: datetime) -> str:
+    """Write a place that is a point in time."""
+    return time.astimezone(UTC).isoformat()
+
+
+def time(value: Any) -> datetime:
+    """Read what `moment` has written.
+
+    Raises:
+        TypeError: It is something else.
+        ValueError: It is something else.
+    """
+    read = datetime.fromisoformat(text(value))
+    if read.tzinfo is None:
+        raise ValueError
+    return read.astimezone(UTC)
+
+
+def described(wanted: DataclassInstance) -> dict[str, Any]:
+    """Write a filter as a JSON value that is the same whenever the filter is."""
+    return {name: _json(value) for name, value in asdict(wanted).items()}
+
+
+def _json(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case UUID():
+            return str(value)
+        case frozenset():
+            return sorted(value)
+        case _:
+            return value
 
 
 _ORDINAL_MAX = 2**31 - 1

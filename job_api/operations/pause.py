@@ -36,7 +36,8 @@ class PauseWork:
             new = await transaction.pauses.add(pausable, subject=caller.subject, note=note)
             if new:
                 action = AuditAction(f"{pausable.kind}.pause")
-                await transaction.audit.add([AuditEntry(caller.subject, caller.subject, action)])
+                record = AuditEntry(caller.subject, caller.subject, action, name=pausable.name)
+                await transaction.audit.add([record])
             pause = (await transaction.pauses.all())[pausable]
         if new:
             log.info("work.paused", kind=pausable.kind, name=pausable.name, subject=caller.subject)

@@ -42,7 +42,8 @@ class ResumeWork:
             span = await transaction.pauses.remove(pausable)
             if span is not None:
                 action = AuditAction(f"{pausable.kind}.resume")
-                await transaction.audit.add([AuditEntry(caller.subject, caller.subject, action)])
+                record = AuditEntry(caller.subject, caller.subject, action, name=pausable.name)
+                await transaction.audit.add([record])
         if span is None:
             check_known(self._catalog, pausable)
             return timedelta(0)

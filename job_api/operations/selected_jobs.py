@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from job_api.operations import opaque, paging
-from job_api.operations.job_filters import JobFilter, Position, described, place, position
+from job_api.operations.job_filters import JobFilter, Position, place, position
 from job_api.operations.paging import PageRequest
 from shared.domain.errors import BatonError
 from shared.storage.selections import Selected, Selection
@@ -85,7 +85,7 @@ def walk(kind: str, request: SelectedRequest, job_filter: JobFilter, selection: 
     Raises:
         InvalidPageToken: The token is malformed, or of another filter, caller or call.
     """
-    of = [kind, request.dry_run, described(job_filter)]
+    of = [kind, request.dry_run, paging.described(job_filter)]
     return Walk(selection, of, paging.begin(PageRequest(1, request.token), of, position, None))
 
 

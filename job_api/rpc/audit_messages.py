@@ -26,6 +26,7 @@ def audit_record(record: AuditRecord) -> operation_pb2.AuditRecord:
         owner=record.owner,
         action=record.action,
         aggregate_id="" if record.aggregate_id is None else str(record.aggregate_id),
+        name=record.name,
         record_time=timestamp(record.record_time),
         outcome=record.outcome,
     )
