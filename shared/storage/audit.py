@@ -31,12 +31,14 @@ class AuditEntry:
         subject: That called.
         owner: That it acted for.
         aggregate_id: Of the job, batch or upload; None where the effect is on none of them.
+        name: Of the queue or job type, where it is on one; else empty.
     """
 
     subject: Owner
     owner: Owner
     action: AuditAction
     aggregate_id: UUID | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,7 @@ class AuditRecord:
     owner: Owner
     action: str
     aggregate_id: UUID | None
+    name: str
     record_time: datetime
     outcome: str
 
@@ -70,11 +73,11 @@ class AuditPosition:
     audit_id: int
 
 
-_COLUMNS = {"subject": "text", "owner": "text", "action": "text", "aggregate_id": "uuid"}
+_COLUMNS = {"subject": "text", "owner": "text", "action": "text", "aggregate_id": "uuid", "name": "text"}
 
 _ADD = sa.text(f"""
-insert into audit_records (subject, owner, action, aggregate_id, record_time, outcome)
-select subject, owner, action, aggregate_id, engine_time(), 'OK' from {unnested(_COLUMNS, "e")}
+insert into audit_records (subject, owner, action, aggregate_id, name, record_time, outcome)
+select subject, owner, action, aggregate_id, name, engine_time(), 'OK' from {unnested(_COLUMNS, "e")}
 """)
 
 _ADD_FOR_JOBS = sa.text("""
@@ -99,6 +102,7 @@ class Audit:
                     "owner": each.owner,
                     "action": str(each.action),
                     "aggregate_id": each.aggregate_id,
+                    "name": each.name,
                 }
                 for each in entries
             ]

@@ -38,6 +38,7 @@ audit_records = sa.Table(
     held("owner", TEXT),
     held("action", TEXT),
     maybe("aggregate_id", ID),
+    held("name", TEXT),
     held("outcome", TEXT),
     sa.Index("audit_records_by_subject", "subject", "record_time", "audit_id"),
     sa.Index(

@@ -19,7 +19,7 @@ ADA = Owner("ada")
 FAILED = AttemptEnd(AttemptOutcome.FAILED, storage.FINAL)
 
 Record: TypeAlias = tuple[str, str, str, str, str]
-"""Subject, owner, action, aggregate and outcome."""
+"""Subject, owner, action, aggregate or name, and outcome."""
 
 
 @dataclass
@@ -162,14 +162,14 @@ async def advance_batch(stage: Stage) -> list[Record]:
 async def pause(stage: Stage) -> list[Record]:
     await stage.call("Pause", pb.PauseRequest(job_type="synthetic"))
     await stage.call("Pause", pb.PauseRequest(queue="drill"))
-    return [told("job_type.pause", "", SUBJECT), told("queue.pause", "", SUBJECT)]
+    return [told("job_type.pause", "synthetic", SUBJECT), told("queue.pause", "drill", SUBJECT)]
 
 
 async def resume(stage: Stage) -> list[Record]:
     records = await pause(stage)
     await stage.call("Resume", pb.ResumeRequest(job_type="synthetic"))
     await stage.call("Resume", pb.ResumeRequest(queue="drill"))
-    return [*records, told("job_type.resume", "", SUBJECT), told("queue.resume", "", SUBJECT)]
+    return [*records, told("job_type.resume", "synthetic", SUBJECT), told("queue.resume", "drill", SUBJECT)]
 
 
 async def resend_outbox_messages(stage: Stage) -> list[Record]:

@@ -37,7 +37,8 @@ async def records(control: Control) -> list[Record]:
     request = pb.ListAuditRecordsRequest(page_size=1_000)
     listed = await control.stub.ListAuditRecords(request, metadata=bearing("root"))
     return sorted(
-        (each.subject, each.owner, each.action, each.aggregate_id, each.outcome) for each in listed.records
+        (each.subject, each.owner, each.action, each.aggregate_id or each.name, each.outcome)
+        for each in listed.records
     )
 
 

@@ -505,6 +505,7 @@ class AuditRecord(_message.Message):
     AGGREGATE_ID_FIELD_NUMBER: _builtins.int
     RECORD_TIME_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
     subject: _builtins.str
     """Output only. The subject that called."""
     owner: _builtins.str
@@ -518,6 +519,8 @@ class AuditRecord(_message.Message):
     """Output only. UUID of the job, batch or document that it made or changed; of `job.retry`, the new job. Empty if none."""
     outcome: _builtins.str
     """Output only. `OK`. What was refused leaves no record."""
+    name: _builtins.str
+    """Output only. The queue or job type that it paused or resumed; empty for all else."""
     @_builtins.property
     def record_time(self) -> _timestamp_pb2.Timestamp:
         """Output only. When, by the database's clock."""
@@ -531,10 +534,11 @@ class AuditRecord(_message.Message):
         aggregate_id: _builtins.str = ...,
         record_time: _timestamp_pb2.Timestamp | None = ...,
         outcome: _builtins.str = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["record_time", b"record_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "aggregate_id", b"aggregate_id", "outcome", b"outcome", "owner", b"owner", "record_time", b"record_time", "subject", b"subject"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "aggregate_id", b"aggregate_id", "name", b"name", "outcome", b"outcome", "owner", b"owner", "record_time", b"record_time", "subject", b"subject"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -114,6 +114,7 @@ _UPGRADE = (
         owner text not null,
         action text not null,
         aggregate_id uuid,
+        name text not null default '',
         outcome text not null,
         primary key (record_time, audit_id)
     )
