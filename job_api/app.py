@@ -25,7 +25,6 @@ from job_api.operations.create_jobs import CreateJob, CreateJobs
 from job_api.operations.explain_job import ExplainJob
 from job_api.operations.get_job import GetJob
 from job_api.operations.get_job_output import GetJobOutput
-from job_api.operations.job_request import JobRequests
 from job_api.operations.list_artifacts import ListArtifacts
 from job_api.operations.list_attempts import ListAttempts
 from job_api.operations.list_audit_records import ListAuditRecords
@@ -165,21 +164,19 @@ def _opened(parts: Parts, entrance: Entrance) -> OpenServer:
 
 
 def _operations(parts: Parts) -> Operations:
-    settings, transactions = parts.settings, parts.transactions
+    transactions, limits = parts.transactions, parts.settings.limits
     create_jobs = CreateJobs(
         transactions,
-        JobRequests(parts.catalog, input_bytes_max=settings.limits.input_bytes_max),
+        parts.requests,
         parts.quotas,
         new_id=new_id,
-        keys_kept_for=timedelta(hours=settings.idempotency_hours),
+        keys_kept_for=parts.keys_kept_for,
         wake_dispatcher=parts.wake_dispatcher,
     )
     return Operations(
         create_job=CreateJob(create_jobs),
         create_jobs=create_jobs,
-        upload_input=UploadInput(
-            transactions, new_id=new_id, document_bytes_max=settings.limits.document_bytes_max
-        ),
+        upload_input=UploadInput(transactions, new_id=new_id, document_bytes_max=limits.document_bytes_max),
         get_job=GetJob(transactions),
         get_job_output=GetJobOutput(transactions),
         list_jobs=ListJobs(transactions),
@@ -194,25 +191,15 @@ def _operations(parts: Parts) -> Operations:
             parts.catalog,
             parts.quotas,
             new_id=new_id,
-            keys_kept_for=timedelta(hours=settings.idempotency_hours),
+            keys_kept_for=parts.keys_kept_for,
             wake_dispatcher=parts.wake_dispatcher,
         ),
         retry_jobs=RetryJobs(
             transactions, parts.catalog, parts.quotas, new_id=new_id, wake_dispatcher=parts.wake_dispatcher
         ),
-        watch_job=WatchJob(
-            transactions,
-            parts.feed,
-            keep_alive=timedelta(seconds=settings.watch.keep_alive_seconds),
-        ),
-        watch_jobs=WatchJobs(
-            parts.live_jobs, keep_alive=timedelta(seconds=settings.watch.keep_alive_seconds)
-        ),
-        watch_events=WatchEvents(
-            transactions,
-            parts.event_feed,
-            keep_alive=timedelta(seconds=settings.watch.keep_alive_seconds),
-        ),
+        watch_job=WatchJob(transactions, parts.feed, keep_alive=parts.keep_alive),
+        watch_jobs=WatchJobs(parts.live_jobs, keep_alive=parts.keep_alive),
+        watch_events=WatchEvents(transactions, parts.event_feed, keep_alive=parts.keep_alive),
         for_operators=_operator_operations(parts),
         about_batches=batch_operations(parts),
     )

@@ -9,7 +9,6 @@ from job_api.operations.cancel_batch import CancelBatch
 from job_api.operations.create_batch import CreateBatch
 from job_api.operations.estimate_batch import EstimateBatch, ItemEstimate
 from job_api.operations.get_batch import GetBatch
-from job_api.operations.job_request import JobRequests
 from job_api.operations.list_batch_items import ListBatchItems
 from job_api.operations.list_batches import ListBatches
 from job_api.operations.retry_batch_items import RetryBatchItems
@@ -29,15 +28,15 @@ def batch_operations(parts: Parts) -> BatchOperations:
     Raises:
         CatalogFault: There is an estimate for a job type that does not exist.
     """
-    settings, transactions, wake_ups = parts.settings, parts.transactions, parts.wake_ups
+    transactions, wake_ups = parts.transactions, parts.wake_ups
     return BatchOperations(
         estimate_batch=EstimateBatch(parts.catalog, _estimates(parts)),
         create_batch=CreateBatch(
             transactions,
-            JobRequests(parts.catalog, input_bytes_max=settings.limits.input_bytes_max),
+            parts.requests,
             parts.quotas,
             new_id=new_id,
-            keys_kept_for=timedelta(hours=settings.idempotency_hours),
+            keys_kept_for=parts.keys_kept_for,
             wake_dispatcher=parts.wake_dispatcher,
         ),
         get_batch=GetBatch(transactions),
@@ -54,11 +53,7 @@ def batch_operations(parts: Parts) -> BatchOperations:
         ),
         select_batch_items=SelectBatchItems(transactions, wake_ups),
         advance_batch=AdvanceBatch(transactions, wake_ups),
-        watch_batch=WatchBatch(
-            transactions,
-            parts.batch_feed,
-            keep_alive=timedelta(seconds=settings.watch.keep_alive_seconds),
-        ),
+        watch_batch=WatchBatch(transactions, parts.batch_feed, keep_alive=parts.keep_alive),
     )
 
 

@@ -12,6 +12,7 @@ from job_api.loops.batch_feed import BatchFeed
 from job_api.loops.event_feed import EventFeed
 from job_api.loops.job_feed import JobFeed
 from job_api.loops.live_jobs import LiveJobs
+from job_api.operations.job_request import JobRequests
 from job_api.operations.owner_quotas import OwnerLimits, OwnerQuotas
 from job_api.settings import ApiSettings
 from shared.catalog.catalog import Catalog
@@ -28,6 +29,7 @@ class Parts:
 
     settings: ApiSettings
     catalog: Catalog
+    requests: JobRequests
     transactions: Transactions
     quotas: OwnerQuotas
     streams: LeaseStreams
@@ -44,6 +46,14 @@ class Parts:
     wake_event_feed: asyncio.Event
     event_feed: EventFeed
 
+    @property
+    def keep_alive(self) -> timedelta:
+        return timedelta(seconds=self.settings.watch.keep_alive_seconds)
+
+    @property
+    def keys_kept_for(self) -> timedelta:
+        return timedelta(hours=self.settings.idempotency_hours)
+
     def are_jobs_watched(self) -> bool:
         """Whether hints that jobs or batches have changed are of any use."""
         return any(each.is_watched() for each in (self.feed, self.live_jobs, self.batch_feed))
@@ -59,11 +69,11 @@ class Parts:
 def made(settings: ApiSettings, catalog: Catalog, transactions: Transactions, redis: Redis) -> Parts:
     """Make the parts of a process on its connections."""
     slow_after, monotonic = timedelta(seconds=settings.watch.slow_seconds), SystemClock().monotonic
-    wake_feed, wake_live_jobs, wake_event_feed = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    wake_batch_feed = asyncio.Event()
+    wake_feed, wake_live_jobs, wake_batch_feed, wake_event_feed = (asyncio.Event() for _ in range(4))
     return Parts(
         settings=settings,
         catalog=catalog,
+        requests=JobRequests(catalog, input_bytes_max=settings.limits.input_bytes_max),
         transactions=transactions,
         quotas=OwnerQuotas(OwnerLimits(**settings.owner_limits.model_dump())),
         streams=LeaseStreams(redis, prefix=settings.redis_prefix),
