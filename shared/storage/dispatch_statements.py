@@ -100,7 +100,7 @@ owner as (
     select f.*, 1 as place, d.due, d.due::integer as found
     from (
         select s.stream, v.owner as served, coalesce(
-            {_first_owner("s", "(v.owner is null or o.owner > v.owner)")},
+            {_first_owner("s", "o.owner > coalesce(v.owner, '')")},
             {_first_owner("s", "o.owner <= v.owner")}) as owner
         from stream s left join served v using (stream)
         where s.stream is not null

@@ -68,6 +68,26 @@ async def test_the_dispatcher_never_reads_the_whole_backlog(database_url: str, c
             assert "Seq Scan on outbox" not in await plan(transaction, statement, parameters)
 
 
+@pytest.mark.parametrize(
+    "statement", [dispatch_statements.WAITING, dispatch_statements.WAITING_LIMITED], ids=["free", "limited"]
+)
+async def test_the_next_owner_is_found_behind_a_long_backlog_without_reading_it(
+    database_url: str, statement: sa.TextClause
+) -> None:
+    limits = {"limited_types": ["synthetic"], "at_once_per_owner": [1]}
+    async with opened(database_url) as transactions:
+        await a_backlog(transactions)
+        connection = await connect(database_url)
+        read = []
+        for served in ("", "owner-19", "owner-9"):  # the last one by name
+            bound = statement.bindparams(streams=[STREAM], owners=[served])
+            if statement is dispatch_statements.WAITING_LIMITED:
+                bound = bound.bindparams(**limits)
+            read.append((await explained(connection, bound)).buffers)
+        await connection.close()
+        assert max(read) < 2 * read[0], read
+
+
 async def test_a_claim_goes_by_keys_alone(database_url: str) -> None:
     async with opened(database_url) as transactions:
         job_ids = (await a_backlog(transactions))[:50]

@@ -35,7 +35,7 @@ async def connect(database_url: str) -> asyncpg.Connection:
     return await asyncpg.connect(database_url, ssl=False, server_settings=database._SERVER_SETTINGS)
 
 
-async def explained(connection: asyncpg.Connection, statement: sa.Select[Any]) -> Explained:
+async def explained(connection: asyncpg.Connection, statement: sa.Select[Any] | sa.TextClause) -> Explained:
     """Run a statement with the values in it, and return what it read."""
     compiled = statement.compile(
         dialect=dialect.dialect(),  # type: ignore[no-untyped-call]
