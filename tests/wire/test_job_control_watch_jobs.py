@@ -121,16 +121,16 @@ async def test_owners_see_their_own_jobs_and_admins_all_with_what_happened_insid
     guarded_control: Control, hinting: Any
 ) -> None:
     control = guarded_control
-    ada, bob = bearing("ada", "jobs.read"), bearing("bob", "jobs.read")
-    root = bearing("root", "jobs.read", "jobs.admin")
-    views = [await begun(control, metadata=each) for each in (ada, bob, root)]
-    of_ada = await begun(control, metadata=root, owner="ada")
     made = {
         owner: await storage.a_lease(
             control.transactions, job_id=await storage.a_job(control.transactions, owner=Owner(owner))
         )
         for owner in ("bob", "ada")
     }
+    ada, bob = bearing("ada", "jobs.read"), bearing("bob", "jobs.read")
+    root = bearing("root", "jobs.read", "jobs.admin")
+    views = [await begun(control, metadata=each) for each in (ada, bob, root)]
+    of_ada = await begun(control, metadata=root, owner="ada")
     for lease in made.values():
         end = AttemptEnd(AttemptOutcome.FAILED, LOST)
         await storage.end_attempt(control.transactions, lease.ref, end)
