@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -28,6 +29,9 @@ from shared.storage.transactions import Transactions
 from tests.support import storage
 
 SECRET = "a secret of these tests, at least 32 bytes"
+_QUICK = {"poll_seconds": 0.1}
+"""What no hint tells of, such as progress, is seen this soon."""
+
 NO_JOB = "00000000-0000-7000-8000-000000000000"
 
 _DETAILS = {
@@ -87,10 +91,45 @@ async def control_running(
         yield Control(opened, job_control_pb2_grpc.JobControlStub(channel), Transactions(engine))
 
 
+async def hosted(
+    database_url: str, redis_url: str, redis_prefix: str, **settings: str
+) -> AsyncIterator[Control]:
+    """Run the service in one task from start to stop: task groups are left by the task that entered them."""
+    running: list[Control] = []
+    started = asyncio.Event()
+    stop = asyncio.Event()
+
+    async def host() -> None:
+        async with control_running(
+            database_url, redis_url, redis_prefix, watch=_QUICK, **settings
+        ) as control:
+            running.append(control)
+            started.set()
+            await stop.wait()
+
+    hosting = asyncio.create_task(host())
+    hosting.add_done_callback(lambda _: started.set())
+    await started.wait()
+    if hosting.done():
+        await hosting
+    yield running[0]
+    stop.set()
+    await hosting
+
+
 def bearing(subject: str, *scopes: str) -> tuple[tuple[str, str], ...]:
     """Metadata of a caller with these scopes, with all of them if none is named."""
     claims = {"sub": subject, "scopes": list(scopes or ALL_SCOPES), "exp": time.time() + 60}
     return (("authorization", f"Bearer {jwt.encode(claims, SECRET, algorithm='HS256')}"),)
+
+
+def request_of(method: str, **fields: Any) -> Any:
+    """Build a request; of `UploadInput`, the stream of its first message."""
+    if method == "UploadInput":
+        header = pb.UploadHeader(**{"media_type": "text/plain", **fields})
+        return iter([pb.UploadInputRequest(header=header)])
+    methods = pb.DESCRIPTOR.services_by_name["JobControl"].methods_by_name
+    return getattr(pb, methods[method].input_type.name)(**fields)
 
 
 @dataclass(frozen=True, slots=True)
