@@ -48,6 +48,10 @@ async def _with_content(
     transaction: Transaction, job_id: JobId, after: int, size: int, of: list[str]
 ) -> Page[Artifact]:
     """Read until the page is full, in number or in bytes; its first artifact is there whatever its size."""
+
+    def behind(artifact: Artifact) -> str:
+        return opaque.seal(of, artifact.ordinal)
+
     shown: list[Artifact] = []
     content_bytes = 0
     while True:
@@ -56,8 +60,8 @@ async def _with_content(
         for artifact in found:
             content_bytes += len(artifact.content)
             if len(shown) == size or (shown and content_bytes > CONTENT_BYTES_MAX):
-                return Page(shown, opaque.seal(of, shown[-1].ordinal))
+                return Page(shown, behind(shown[-1]), behind)
             shown.append(artifact)
         if len(found) < limit:
-            return Page(shown)
+            return Page(shown, "", behind)
         after = shown[-1].ordinal

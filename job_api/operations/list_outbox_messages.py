@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from job_api.operations import opaque, paging
@@ -31,9 +32,10 @@ class ListOutboxMessages:
         after = paging.begin(page, of, _outbox_id, 0)
         async with self._transactions.begin() as transaction:
             found = await transaction.outbox_messages.page(state, after=after, limit=page.size + 1)
+        ended = paging.ended(found.messages, page.size, of, lambda message: str(message.outbox_id))
         if found.looked_to is not None:
-            return Page(found.messages, opaque.seal(of, str(found.looked_to)))
-        return paging.ended(found.messages, page.size, of, lambda message: str(message.outbox_id))
+            return replace(ended, next_token=opaque.seal(of, str(found.looked_to)))
+        return ended
 
 
 def _outbox_id(value: Any) -> int:

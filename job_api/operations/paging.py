@@ -33,10 +33,15 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """A page; the token leads to the next one, and is empty on the last."""
+    """A page; the token leads to the next one, and is empty on the last.
+
+    Attributes:
+        token_behind: Makes the token of a page that ends behind one of the items already.
+    """
 
     items: Sequence[Item]
-    next_token: str = ""
+    next_token: str
+    token_behind: Callable[[Item], str]
 
 
 def begin(request: PageRequest, of: Any, read: Callable[[Any], Place], start: Place) -> Place:
@@ -60,10 +65,13 @@ def begin(request: PageRequest, of: Any, read: Callable[[Any], Place], start: Pl
 
 def ended(items: Sequence[Item], size: int, of: Any, place: Callable[[Item], Any]) -> Page[Item]:
     """Make a page of what was read, which is one item more than its size where there is a next page."""
+
+    def behind(item: Item) -> str:
+        return opaque.seal(of, place(item))
+
     if len(items) <= size:
-        return Page(items)
-    shown = items[:size]
-    return Page(shown, opaque.seal(of, place(shown[-1])))
+        return Page(items, "", behind)
+    return Page(items[:size], behind(items[size - 1]), behind)
 
 
 def ordinal(value: Any) -> int:

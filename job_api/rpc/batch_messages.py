@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import assert_never
 
 from job_api.operations.create_batch import BatchCreation
@@ -10,6 +11,7 @@ from job_api.operations.get_batch import BatchReading
 from job_api.operations.paging import Page
 from job_api.operations.subscriptions import EndReason, KeepAlive
 from job_api.operations.watch_batch import WatchedBatch
+from job_api.rpc import pages
 from job_api.rpc.messages import duration, error_message, job_message, state_number, timestamp
 from job_api.rpc.watch_messages import END_REASONS
 from shared.domain.batches import Batch, BatchCounters, BatchEvent, BatchItem, BatchState
@@ -85,20 +87,18 @@ def creation_message(creation: BatchCreation) -> pb.CreateBatchResponse:
 def reading_message(reading: BatchReading, *, inside: bool) -> pb.GetBatchResponse:
     return pb.GetBatchResponse(
         batch=batch_message(reading.batch),
-        failed_items=[item_message(each, inside=inside) for each in reading.failed_items],
+        failed_items=pages.fitting(item_message(each, inside=inside) for each in reading.failed_items),
     )
 
 
 def batch_page(page: Page[Batch]) -> pb.ListBatchesResponse:
-    return pb.ListBatchesResponse(
-        batches=[batch_message(each) for each in page.items], next_page_token=page.next_token
-    )
+    batches, token = pages.fitted(page, batch_message)
+    return pb.ListBatchesResponse(batches=batches, next_page_token=token)
 
 
 def item_page(page: Page[BatchItem], *, inside: bool) -> pb.ListBatchItemsResponse:
-    return pb.ListBatchItemsResponse(
-        items=[item_message(each, inside=inside) for each in page.items], next_page_token=page.next_token
-    )
+    items, token = pages.fitted(page, partial(item_message, inside=inside))
+    return pb.ListBatchItemsResponse(items=items, next_page_token=token)
 
 
 def estimate_message(estimate: BatchEstimate) -> pb.EstimateBatchResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
 
@@ -26,7 +27,7 @@ from job_api.operations.upload_input import UploadInput
 from job_api.operations.watch_events import WatchEvents
 from job_api.operations.watch_job import WatchJob
 from job_api.operations.watch_jobs import WatchJobs
-from job_api.rpc import convert, messages, selected_messages, upload_messages
+from job_api.rpc import convert, messages, pages, selected_messages, upload_messages
 from job_api.rpc.batch_servicer import BatchLimits, BatchOperations, BatchServicer
 from job_api.rpc.calls import traceparent
 from job_api.rpc.feed_messages import event_types, feed_page, watched_feed
@@ -168,9 +169,12 @@ class JobControlServicer(OperatorServicer, BatchServicer):
         caller = convert.caller()
         shown = await self._operations.get_job(caller, convert.job_id(request.job_id))
         inside = caller.sees_all
+        newest_first = (
+            messages.attempt_message(each, inside=inside) for each in shown.history.attempts[::-1]
+        )
         return pb.GetJobResponse(
             job=messages.job_message(shown.job, inside=inside, artifacts=shown.artifacts),
-            attempts=[messages.attempt_message(each, inside=inside) for each in shown.history.attempts],
+            attempts=pages.fitting(newest_first)[::-1],
             timings=messages.timings_message(shown.history.timings),
         )
 
@@ -186,10 +190,8 @@ class JobControlServicer(OperatorServicer, BatchServicer):
             job_filter = convert.job_filter(fields, request.filter)
             asked = fields.page(request)
         page = await self._operations.list_jobs(caller, job_filter, asked)
-        return pb.ListJobsResponse(
-            jobs=[messages.job_message(each, inside=caller.sees_all) for each in page.items],
-            next_page_token=page.next_token,
-        )
+        jobs, token = pages.fitted(page, partial(messages.job_message, inside=caller.sees_all))
+        return pb.ListJobsResponse(jobs=jobs, next_page_token=token)
 
     async def ListAttempts(
         self, request: pb.ListAttemptsRequest, context: Context
@@ -198,10 +200,8 @@ class JobControlServicer(OperatorServicer, BatchServicer):
         with Fields() as fields:
             job_id, asked = fields.job_id(request.job_id), fields.page(request)
         page = await self._operations.list_attempts(caller, job_id, asked)
-        return pb.ListAttemptsResponse(
-            attempts=[messages.attempt_message(each, inside=caller.sees_all) for each in page.items],
-            next_page_token=page.next_token,
-        )
+        attempts, token = pages.fitted(page, partial(messages.attempt_message, inside=caller.sees_all))
+        return pb.ListAttemptsResponse(attempts=attempts, next_page_token=token)
 
     async def ListArtifacts(
         self, request: pb.ListArtifactsRequest, context: Context
@@ -222,10 +222,8 @@ class JobControlServicer(OperatorServicer, BatchServicer):
         with Fields() as fields:
             asked = fields.page(request)
         page = await self._operations.list_job_definitions(asked)
-        return pb.ListJobDefinitionsResponse(
-            definitions=[messages.definition_message(each) for each in page.items],
-            next_page_token=page.next_token,
-        )
+        definitions, token = pages.fitted(page, messages.definition_message)
+        return pb.ListJobDefinitionsResponse(definitions=definitions, next_page_token=token)
 
     async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:
         caller = convert.caller()

@@ -15,7 +15,7 @@ from job_api.operations.list_queues import ListQueues
 from job_api.operations.pause import PauseWork
 from job_api.operations.resend_outbox_messages import ResendOutboxMessages
 from job_api.operations.resume import ResumeWork
-from job_api.rpc import audit_messages, convert, operator_messages
+from job_api.rpc import audit_messages, convert, operator_messages, pages
 from job_api.rpc.explanation_messages import reason_message
 from job_api.rpc.fields import Fields
 from job_api.rpc.messages import duration
@@ -53,10 +53,8 @@ class OperatorServicer(job_control_pb2_grpc.JobControlServicer):
         with Fields() as fields:
             asked = fields.page(request)
         page = await self._for_operators.list_queues(asked)
-        return pb.ListQueuesResponse(
-            queues=[operator_messages.queue_message(each) for each in page.items],
-            next_page_token=page.next_token,
-        )
+        queues, token = pages.fitted(page, operator_messages.queue_message)
+        return pb.ListQueuesResponse(queues=queues, next_page_token=token)
 
     async def Pause(self, request: pb.PauseRequest, context: Context) -> pb.PauseResponse:
         with Fields() as fields:
@@ -77,10 +75,8 @@ class OperatorServicer(job_control_pb2_grpc.JobControlServicer):
         with Fields() as fields:
             asked = fields.page(request)
         page = await self._for_operators.list_executors(asked)
-        return pb.ListExecutorsResponse(
-            executors=[operator_messages.executor_message(each) for each in page.items],
-            next_page_token=page.next_token,
-        )
+        executors, token = pages.fitted(page, operator_messages.executor_message)
+        return pb.ListExecutorsResponse(executors=executors, next_page_token=token)
 
     async def ListOutboxMessages(
         self, request: pb.ListOutboxMessagesRequest, context: Context
@@ -88,10 +84,8 @@ class OperatorServicer(job_control_pb2_grpc.JobControlServicer):
         with Fields() as fields:
             state, asked = operator_messages.outbox_state(fields, request.state), fields.page(request)
         page = await self._for_operators.list_outbox_messages(state, asked)
-        return pb.ListOutboxMessagesResponse(
-            messages=[operator_messages.outbox_message(each) for each in page.items],
-            next_page_token=page.next_token,
-        )
+        messages, token = pages.fitted(page, operator_messages.outbox_message)
+        return pb.ListOutboxMessagesResponse(messages=messages, next_page_token=token)
 
     async def ResendOutboxMessages(
         self, request: pb.ResendOutboxMessagesRequest, context: Context
@@ -107,7 +101,5 @@ class OperatorServicer(job_control_pb2_grpc.JobControlServicer):
         with Fields() as fields:
             wanted, asked = audit_messages.audit_filter(fields, request), fields.page(request)
         page = await self._for_operators.list_audit_records(wanted, asked)
-        return pb.ListAuditRecordsResponse(
-            records=[audit_messages.audit_record(each) for each in page.items],
-            next_page_token=page.next_token,
-        )
+        records, token = pages.fitted(page, audit_messages.audit_record)
+        return pb.ListAuditRecordsResponse(records=records, next_page_token=token)

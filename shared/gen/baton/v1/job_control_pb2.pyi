@@ -451,7 +451,7 @@ class GetJobResponse(_message.Message):
 
     @_builtins.property
     def attempts(self) -> _containers.RepeatedCompositeFieldContainer[_job_pb2.Attempt]:
-        """Its newest attempts, the newest last, a running one included; at most 100: ListAttempts has all."""
+        """Its newest attempts, the newest last, a running one included; at most 100 and 3 MiB: ListAttempts has all."""
 
     @_builtins.property
     def timings(self) -> _job_pb2.JobTimings:
@@ -1526,7 +1526,7 @@ class GetBatchResponse(_message.Message):
 
     @_builtins.property
     def failed_items(self) -> _containers.RepeatedCompositeFieldContainer[_batch_pb2.BatchItem]:
-        """Failed items, at most 1,000: ListBatchItems has all."""
+        """Failed items, at most 1,000 and 3 MiB: ListBatchItems has all."""
 
     def __init__(
         self,

@@ -30,6 +30,9 @@ class JobControlStub(object):
 
     Every call may end with `UNAUTHENTICATED` or `PERMISSION_DENIED`, and with `UNAVAILABLE` (`PLATFORM_UNAVAILABLE`, with
     `RetryInfo`) while the database is away. A job of another owner does not exist for a caller without `jobs.admin`.
+
+    A page ends early where its content would pass 3 MiB, for clients read messages of 4 MiB unless they are told otherwise: the
+    token alone says whether there is more. Artifacts with their content have a limit of their own.
     """
 
     def __init__(self, channel):
@@ -220,6 +223,9 @@ class JobControlServicer(object):
 
     Every call may end with `UNAUTHENTICATED` or `PERMISSION_DENIED`, and with `UNAVAILABLE` (`PLATFORM_UNAVAILABLE`, with
     `RetryInfo`) while the database is away. A job of another owner does not exist for a caller without `jobs.admin`.
+
+    A page ends early where its content would pass 3 MiB, for clients read messages of 4 MiB unless they are told otherwise: the
+    token alone says whether there is more. Artifacts with their content have a limit of their own.
     """
 
     def CreateJob(self, request, context):
@@ -856,6 +862,9 @@ class JobControl(object):
 
     Every call may end with `UNAUTHENTICATED` or `PERMISSION_DENIED`, and with `UNAVAILABLE` (`PLATFORM_UNAVAILABLE`, with
     `RetryInfo`) while the database is away. A job of another owner does not exist for a caller without `jobs.admin`.
+
+    A page ends early where its content would pass 3 MiB, for clients read messages of 4 MiB unless they are told otherwise: the
+    token alone says whether there is more. Artifacts with their content have a limit of their own.
     """
 
     @staticmethod

@@ -31,6 +31,9 @@ class JobControlStub:
 
     Every call may end with `UNAUTHENTICATED` or `PERMISSION_DENIED`, and with `UNAVAILABLE` (`PLATFORM_UNAVAILABLE`, with
     `RetryInfo`) while the database is away. A job of another owner does not exist for a caller without `jobs.admin`.
+
+    A page ends early where its content would pass 3 MiB, for clients read messages of 4 MiB unless they are told otherwise: the
+    token alone says whether there is more. Artifacts with their content have a limit of their own.
     """
 
     @_typing.overload
@@ -346,6 +349,9 @@ class JobControlAsyncStub(JobControlStub):
 
     Every call may end with `UNAUTHENTICATED` or `PERMISSION_DENIED`, and with `UNAVAILABLE` (`PLATFORM_UNAVAILABLE`, with
     `RetryInfo`) while the database is away. A job of another owner does not exist for a caller without `jobs.admin`.
+
+    A page ends early where its content would pass 3 MiB, for clients read messages of 4 MiB unless they are told otherwise: the
+    token alone says whether there is more. Artifacts with their content have a limit of their own.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -657,6 +663,9 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
 
     Every call may end with `UNAUTHENTICATED` or `PERMISSION_DENIED`, and with `UNAVAILABLE` (`PLATFORM_UNAVAILABLE`, with
     `RetryInfo`) while the database is away. A job of another owner does not exist for a caller without `jobs.admin`.
+
+    A page ends early where its content would pass 3 MiB, for clients read messages of 4 MiB unless they are told otherwise: the
+    token alone says whether there is more. Artifacts with their content have a limit of their own.
     """
 
     @_abc_1.abstractmethod
