@@ -17,6 +17,9 @@ from job_api.command.top_snapshot import CALLS, look
 if TYPE_CHECKING:
     from job_api.client import Client
 
+_FRAME_LINES = 20
+"""More than a board's lines beside its rows."""
+
 Interval = Annotated[float, typer.Option(min=0.5, max=3600, help="Seconds from one look to the next.")]
 Once = Annotated[bool, typer.Option("--once", help="Look once; so it is also where there is no terminal.")]
 OneAsJson = Annotated[bool, typer.Option("--json", help="Look once, and write one JSON document.")]
@@ -46,10 +49,6 @@ def _show_once(client: Client, threads: Executor) -> None:
     snapshot = look(client, threads)
     rows = len(snapshot.queues) + len(snapshot.executors) + len(snapshot.failures)
     show.console().print(Board(snapshot).within(rows + _FRAME_LINES))
-
-
-_FRAME_LINES = 20
-"""More than a board's lines beside its rows."""
 
 
 def _go_on(client: Client, threads: Executor, interval: float) -> None:

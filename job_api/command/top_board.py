@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -13,14 +12,14 @@ from rich.text import Text
 
 from job_api.command import show
 from job_api.command.operator_tables import age
-from job_api.command.top_snapshot import QUEUES_MAX
+from job_api.command.top_snapshot import LISTED_MAX
 
 if TYPE_CHECKING:
     from job_api.client import ExecutorView, JobView, QueueView
     from job_api.command.top_snapshot import Snapshot
 
 _FAILURES_SHARE = 4
-"""Failures, and executors, get this part of the height at least, where there are as many."""
+"""Failures, and executors, get one line in so many at least, where there are as many of them."""
 _FRAME = 2
 """Lines of a table beside its rows: an empty one, and the head."""
 
@@ -77,7 +76,7 @@ def _headline(snapshot: Snapshot) -> Text:
     queues = snapshot.queues
     started = [each.started_last_minute for each in queues if each.started_last_minute is not None]
     many = "+" if any(each.more_waiting for each in queues) else ""
-    executors = f"{len(snapshot.executors)}{'+' if len(snapshot.executors) == QUEUES_MAX else ''}"
+    executors = f"{len(snapshot.executors)}{'+' if len(snapshot.executors) == LISTED_MAX else ''}"
     parts = [
         f"baton  {snapshot.time.astimezone():%H:%M:%S}",
         f"waiting {sum(each.waiting for each in queues)}{many}",
@@ -160,5 +159,5 @@ def _failures(jobs: Sequence[JobView]) -> Table:
     return table
 
 
-def _known(figure: int | timedelta | None) -> str:
+def _known(figure: int | None) -> str:
     return "" if figure is None else f"{figure}"

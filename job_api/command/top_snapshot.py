@@ -14,8 +14,8 @@ from job_api.command import show
 if TYPE_CHECKING:
     from job_api.client import Client, ExecutorView, JobView, QueueView
 
-QUEUES_MAX = 1_000
-"""And as many executors: a page of each, so that a look costs three calls, however much there is."""
+LISTED_MAX = 1_000
+"""Queues, and executors: a page of each, so that a look costs three calls, however much there is."""
 FAILURES_MAX = 20
 
 CALLS = 3
@@ -29,8 +29,8 @@ class Snapshot:
 
     Attributes:
         time: By this machine's clock.
-        queues: By name, at most `QUEUES_MAX`.
-        executors: By name, at most `QUEUES_MAX`.
+        queues: By name, at most `LISTED_MAX`.
+        executors: By name, at most `LISTED_MAX`.
         failures: Of the jobs that were created last and have FAILED, the latest end first.
     """
 
@@ -57,8 +57,8 @@ def look(client: Client, threads: Executor) -> Snapshot:
     """
     from job_api.client import JobState
 
-    queues = threads.submit(_first, client.queues, QUEUES_MAX)
-    executors = threads.submit(_first, client.executors, QUEUES_MAX)
+    queues = threads.submit(_first, client.queues, LISTED_MAX)
+    executors = threads.submit(_first, client.executors, LISTED_MAX)
     failures = threads.submit(
         _first, lambda: client.list(states=[JobState.FAILED], page_size=FAILURES_MAX), FAILURES_MAX
     )

@@ -24,6 +24,7 @@ from job_api.operations.job_filters import JobFilter, Position
 from job_api.operations.job_matching import JobMatch
 from job_api.operations.live_watching import LiveView, Shown
 from job_api.operations.subscriptions import EndReason
+from shared.domain.events import OutboxEventType
 from shared.domain.identity import JobId, Owner
 from shared.domain.jobs import TERMINAL_STATES, Job
 from shared.storage.transactions import Transaction, Transactions
@@ -41,7 +42,7 @@ KNOWN_MAX = 10_000
 LATE = timedelta(seconds=2)
 """A creation that is committed longer after its time is shown with the job's next change."""
 
-_ENDS = ("job.succeeded", "job.failed", "job.cancelled")
+_ENDS = (OutboxEventType.JOB_SUCCEEDED, OutboxEventType.JOB_FAILED, OutboxEventType.JOB_CANCELLED)
 _FIRST = Position(datetime(1970, 1, 1, tzinfo=UTC), JobId(UUID(int=0)))
 
 

@@ -44,12 +44,12 @@ class AdvanceBatch:
             PlatformUnavailable: The step may or may not be taken; asking again tells.
         """
         async with self._transactions.begin() as transaction:
-            owner = (await visible_batch(transaction, caller, batch_id)).owner
+            await visible_batch(transaction, caller, batch_id)
             advanced = await transaction.batch_changes.advance(batch_id, STEPS[state])
             batch = await visible_batch(transaction, caller, batch_id)
             if advanced:
                 await transaction.audit.add(
-                    [AuditEntry(caller.subject, owner, AuditAction.BATCH_ADVANCE, batch_id)]
+                    [AuditEntry(caller.subject, batch.owner, AuditAction.BATCH_ADVANCE, batch_id)]
                 )
             elif batch.state is not state:
                 raise BatchStateConflict(batch_id, f"it is {batch.state}, and can't become {state}")

@@ -6,14 +6,17 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from job_api.operations.job_request import CheckedJob, CreateJobCommand, JobRequests, Overrides
+from job_api.operations.job_request import (
+    VIOLATIONS_MAX,
+    CheckedJob,
+    CreateJobCommand,
+    JobRequests,
+    Overrides,
+)
 from shared.catalog import json_text
 from shared.domain.errors import FieldViolation, InvalidInput, PayloadTooLarge
 from shared.domain.identity import JobType, Owner
 from shared.domain.jobs import Target
-
-VIOLATIONS_MAX = 50
-"""More than a person mends at a time; what is behind them is not even looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

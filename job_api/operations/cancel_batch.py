@@ -51,13 +51,13 @@ class CancelBatch:
             PlatformUnavailable: It may or may not be cancelled; asking again tells.
         """
         async with self._transactions.begin() as transaction:
-            owner = (await visible_batch(transaction, caller, batch_id)).owner
+            await visible_batch(transaction, caller, batch_id)
             cancelled = await self._cancel(transaction, batch_id)
+            batch = await visible_batch(transaction, caller, batch_id)
             if cancelled.first:
                 await transaction.audit.add(
-                    [AuditEntry(caller.subject, owner, AuditAction.BATCH_CANCEL, batch_id)]
+                    [AuditEntry(caller.subject, batch.owner, AuditAction.BATCH_CANCEL, batch_id)]
                 )
-            batch = await visible_batch(transaction, caller, batch_id)
         if cancelled.first:
             skipped = len(cancelled.skipped)
             log.info("batch.cancelled", batch_id=str(batch_id), skipped=skipped, leased=cancelled.leased)

@@ -11,16 +11,10 @@ from uuid import UUID
 
 import structlog
 
-from job_api.operations.batch_request import (
-    VIOLATIONS_MAX,
-    CheckedBatch,
-    CreateBatchCommand,
-    at_item,
-    check_batch,
-)
+from job_api.operations.batch_request import CheckedBatch, CreateBatchCommand, at_item, check_batch
 from job_api.operations.caller import Caller
 from job_api.operations.job_creation import Item, missing_uploads, new_job
-from job_api.operations.job_request import JobRequests
+from job_api.operations.job_request import BYTES_ON_THE_LOOP_MAX, VIOLATIONS_MAX, JobRequests
 from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas
 from shared.domain.audit import AuditAction
 from shared.domain.batches import Batch
@@ -35,9 +29,8 @@ __all__ = ["BatchCreation", "CreateBatch", "CreateBatchCommand"]
 
 log = structlog.get_logger(__name__)
 
-_BYTES_ON_THE_LOOP_MAX = 64 * 1024
 _ITEMS_ON_THE_LOOP_MAX = 100
-"""More is checked in a thread, so that other calls go on meanwhile."""
+"""More are checked in a thread, as is more input than `BYTES_ON_THE_LOOP_MAX`."""
 
 JOBS_PER_STATEMENT_MAX = 1_000
 """Some 100 ms, far from the longest time that a statement may take; all are in one transaction."""
@@ -108,7 +101,7 @@ class CreateBatch:
 
     async def _checked(self, command: CreateBatchCommand, owner: Owner) -> CheckedBatch:
         few = len(command.inputs) <= _ITEMS_ON_THE_LOOP_MAX
-        if few and sum(map(len, command.inputs)) <= _BYTES_ON_THE_LOOP_MAX:
+        if few and sum(map(len, command.inputs)) <= BYTES_ON_THE_LOOP_MAX:
             return check_batch(self._requests, command, owner)
         return await asyncio.to_thread(check_batch, self._requests, command, owner)
 

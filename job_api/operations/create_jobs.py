@@ -12,16 +12,13 @@ import structlog
 from job_api.operations.caller import Caller
 from job_api.operations.gathered_creations import GatheredCreations
 from job_api.operations.job_creation import Creation, Item, JobCreation, Outcome
-from job_api.operations.job_request import CheckedJob, CreateJobCommand, JobRequests
+from job_api.operations.job_request import BYTES_ON_THE_LOOP_MAX, CheckedJob, CreateJobCommand, JobRequests
 from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas
 from shared.domain.errors import BatonError
 from shared.domain.identity import JobId
 from shared.storage.transactions import Transactions
 
 log = structlog.get_logger(__name__)
-
-_BYTES_ON_THE_LOOP_MAX = 64 * 1024
-"""More input than this is checked in a thread, so that other calls go on meanwhile."""
 
 Wish = CreateJobCommand | BatonError
 """A wish, or why it is none: outcomes stand in the order of wishes, whatever became of each."""
@@ -72,7 +69,7 @@ class CreateJobs:
             return [self._check(caller, each) for each in wishes]
 
         size = sum(len(each.input) for each in wishes if isinstance(each, CreateJobCommand))
-        return await asyncio.to_thread(check_all) if size > _BYTES_ON_THE_LOOP_MAX else check_all()
+        return await asyncio.to_thread(check_all) if size > BYTES_ON_THE_LOOP_MAX else check_all()
 
     def _check(self, caller: Caller, wish: Wish) -> CheckedJob | BatonError:
         if isinstance(wish, BatonError):

@@ -19,8 +19,10 @@ from shared.domain.errors import FieldViolation, InvalidInput, PayloadTooLarge
 from shared.domain.identity import Owner, UploadId
 from shared.domain.jobs import Target
 
-_VIOLATIONS_MAX = 50
-"""More than a person mends at a time."""
+VIOLATIONS_MAX = 50
+"""More than a person mends at a time; what is behind them is not told."""
+BYTES_ON_THE_LOOP_MAX = 64 * 1024
+"""More input than this is checked in a thread, so that other calls go on meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ def _fitting(text: bytes, model: type[BaseModel]) -> BaseModel:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        found = misfits(error)[:_VIOLATIONS_MAX]
+        found = misfits(error)[:VIOLATIONS_MAX]
         raise InvalidInput([FieldViolation(each.within("input"), each.what) for each in found]) from None
 
 

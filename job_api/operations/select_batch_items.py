@@ -37,14 +37,14 @@ class SelectBatchItems:
             PlatformUnavailable: They may or may not be picked; asking again tells.
         """
         async with self._transactions.begin() as transaction:
-            owner = (await visible_batch(transaction, caller, batch_id)).owner
+            await visible_batch(transaction, caller, batch_id)
             selected = await transaction.batch_changes.select(batch_id, items)
             # Once more, and now: what was selected meanwhile is there, and a selection stands for good.
             batch = await visible_batch(transaction, caller, batch_id)
             if selected:
                 await _require_succeeded(transaction, batch_id, items)
                 await transaction.audit.add(
-                    [AuditEntry(caller.subject, owner, AuditAction.BATCH_SELECT, batch_id)]
+                    [AuditEntry(caller.subject, batch.owner, AuditAction.BATCH_SELECT, batch_id)]
                 )
             else:
                 await _require_same(transaction, batch, items)

@@ -13,19 +13,14 @@ from job_api.operations.watch_events import WatchedFeed
 from job_api.rpc.fields import Fields
 from job_api.rpc.messages import timestamp
 from job_api.rpc.watch_messages import END_REASONS
+from shared.domain.events import OutboxEventType
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import operation_pb2
 
-EVENT_TYPES = frozenset(
-    {
-        "job.succeeded",
-        "job.failed",
-        "job.cancelled",
-        "batch.finished",
-        "usage.recorded",
-        "model.fallback",
-    }
-)
+EVENT_TYPES = frozenset[str](OutboxEventType) - {OutboxEventType.JOB_DISPATCH} | {
+    "usage.recorded",
+    "model.fallback",
+}
 """What the contract names: also those that no job of this version emits, so that one can wait for them."""
 EVENT_TYPES_MAX = 32
 """Far more than there are."""

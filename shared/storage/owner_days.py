@@ -38,6 +38,7 @@ class OwnerUsage:
 
 
 _WISHES = {"owner": "text", "jobs": "integer"}
+_UNUSED = _WISHES | {"day": "date"}
 
 # Just after midnight the day before is touched too, without a job: who began before then may still hold it.
 _MIDNIGHT = "interval '1 minute'"
@@ -83,7 +84,7 @@ where d.owner = any(cast(:owners as text[])) and d.day = cast(:day as date)
 
 _GIVE_BACK = sa.text(f"""
 update owner_days d set jobs = d.jobs - w.jobs
-from {unnested(_WISHES | {"day": "date"}, "w")} where d.owner = w.owner and d.day = w.day
+from {unnested(_UNUSED, "w")} where d.owner = w.owner and d.day = w.day
 """)
 
 _COUNT = sa.text(f"""
@@ -145,7 +146,7 @@ class OwnerDays:
         """Count jobs no more that this transaction has reserved and does not create; there may be none."""
         if unused:
             rows = [{"owner": owner, "day": day, "jobs": jobs} for owner, day, jobs in unused]
-            await self._connection.execute(_GIVE_BACK, columns(rows, _WISHES | {"day": "date"}))
+            await self._connection.execute(_GIVE_BACK, columns(rows, _UNUSED))
 
     async def count(self, created: Mapping[Owner, int]) -> None:
         """Count jobs that no caller asked for, where their owner's day is counted at all.

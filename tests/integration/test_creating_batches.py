@@ -9,10 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from job_api.loops.retention import Retention
-from job_api.operations.batch_request import VIOLATIONS_MAX
 from job_api.operations.create_batch import CreateBatchCommand
 from job_api.operations.create_jobs import CreateJob, CreateJobs
-from job_api.operations.job_request import CreateJobCommand, JobRequests, Overrides
+from job_api.operations.job_request import VIOLATIONS_MAX, CreateJobCommand, JobRequests, Overrides
 from job_api.operations.owner_quotas import OwnerLimits, OwnerQuotas
 from job_api.operations.retry_job import RetryCommand, RetryJob
 from shared.catalog import catalog as catalogs
