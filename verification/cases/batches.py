@@ -35,11 +35,9 @@ _JOBS = f"select count(*) from jobs where {OF_RUN}"
 
 
 async def counters_are_exact_under_fire(stage: Stage) -> None:
-    """Counters are exact at every moment while all is killed; a retry runs the items that failed alone."""
-    size, seconds = (
-        stage.scaled(_ITEMS, at_least=_ITEMS_MIN),
-        max(_FIRE_SECONDS * stage.terms.scale, _FIRE_SECONDS_MIN),
-    )
+    """Counters are exact at every moment while all is killed; a retry runs those items alone that failed."""
+    size = stage.scaled(_ITEMS, at_least=_ITEMS_MIN)
+    seconds = max(_FIRE_SECONDS * stage.terms.scale, _FIRE_SECONDS_MIN)
     failing = max(1, round(size * _FAILING_SHARE))
     batches = _looked_at(stage)
     executors = await stage.executors.start_all(*_EXECUTORS, kept_alive=True, queues__drill__at_once=_AT_ONCE)
@@ -65,7 +63,7 @@ async def a_cancel_half_way_skips_what_waits(stage: Stage) -> None:
         stage.run,
         holds=lambda count: count >= size // 3,
         seconds=_HALF_WAY_SECONDS,
-        what="a third",
+        what="a third of the items to be done",
     )
     cancelled = await batches.cancel(batch.batch_id)
     require(cancelled.counters.waiting == 0, f"after the cancel {cancelled.counters} are told")

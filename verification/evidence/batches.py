@@ -88,7 +88,7 @@ class BatchRows:
     items: Sequence[str] = field(default_factory=list)
 
 
-Batches = Mapping[str, BatchRows]
+BatchTables = Mapping[str, BatchRows]
 """By batch id."""
 
 
@@ -109,7 +109,7 @@ async def moments(connection: asyncpg.Connection[Any], run: str, time: float) ->
     ]
 
 
-async def read(connection: asyncpg.Connection[Any], run: str) -> Batches:
+async def read(connection: asyncpg.Connection[Any], run: str) -> BatchTables:
     """Read all rows about the batches that carry a run's label."""
     return {
         row["batch_id"]: BatchRows(

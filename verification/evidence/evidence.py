@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from verification.evidence.batches import Batches
+from verification.evidence.batches import BatchTables
 from verification.evidence.history import History
 from verification.evidence.ledger import Entry
 from verification.evidence.samples import Samples
@@ -27,4 +27,4 @@ class Evidence:
     ledger: Sequence[Entry]
     tables: Tables
     samples: Samples = field(default_factory=Samples)
-    batches: Batches = field(default_factory=dict)
+    batches: BatchTables = field(default_factory=dict)

@@ -33,8 +33,8 @@ class Batches:
             idempotency_key=uuid4().hex,
             labels={LABEL: self._control.run},
         )
-        answer = await self._control.insist("CreateBatch", request, seconds=seconds)
-        return answer.batch  # type: ignore[no-any-return]
+        answer: pb.CreateBatchResponse = await self._control.insist("CreateBatch", request, seconds=seconds)
+        return answer.batch
 
     async def get(self, batch_id: str) -> pb.GetBatchResponse:
         answer: pb.GetBatchResponse = await self._control.insist(
@@ -43,8 +43,10 @@ class Batches:
         return answer
 
     async def cancel(self, batch_id: str) -> batch_pb2.Batch:
-        answer = await self._control.insist("CancelBatch", pb.CancelBatchRequest(batch_id=batch_id))
-        return answer.batch  # type: ignore[no-any-return]
+        answer: pb.CancelBatchResponse = await self._control.insist(
+            "CancelBatch", pb.CancelBatchRequest(batch_id=batch_id)
+        )
+        return answer.batch
 
     async def retry(self, batch_id: str) -> int:
         """Try all failed items again, and return how many there are."""
