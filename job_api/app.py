@@ -207,7 +207,7 @@ def _operations(parts: Parts) -> Operations:
 
 def _operator_operations(parts: Parts) -> OperatorOperations:
     return OperatorOperations(
-        explain_job=ExplainJob(parts.transactions, parts.streams, parts.catalog),
+        explain_job=ExplainJob(parts.transactions, parts.streams, parts.catalog.lease_limits),
         list_queues=ListQueues(parts.transactions, parts.streams, parts.catalog),
         pause=PauseWork(parts.transactions, parts.catalog),
         resume=ResumeWork(parts.transactions, parts.catalog, wake_dispatcher=parts.wake_dispatcher),

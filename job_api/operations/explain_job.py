@@ -9,19 +9,16 @@ from job_api.operations import wait_reasons
 from job_api.operations.caller import Caller
 from job_api.operations.visibility import visible_job
 from job_api.operations.wait_reasons import WaitReason
-from shared.catalog.catalog import Catalog
-from shared.catalog.definition import Limits
 from shared.domain.errors import PlatformUnavailable
 from shared.domain.events import OutboxState
 from shared.domain.identity import JobId, JobType
+from shared.domain.leases import TypeLimits
 from shared.domain.pauses import Pausable, Pause
 from shared.domain.queues import more_urgent
 from shared.storage.explanations import AbleExecutors, Standing, UsedLimits, WaitingRow
 from shared.storage.jobs_ahead import Ahead
 from shared.storage.transactions import Transaction, Transactions
 from shared.streams.lease_streams import LeaseStreams
-
-NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +29,6 @@ class _Wait:
     dispatch: WaitingRow
     executors: AbleExecutors
     pauses: Mapping[Pausable, Pause]
-    limits: Limits
     used: UsedLimits | None
     ahead: Ahead
 
@@ -40,10 +36,12 @@ class _Wait:
 class ExplainJob:
     """What is in Postgres is counted; which executors are connected is what their services tell in Redis."""
 
-    def __init__(self, transactions: Transactions, streams: LeaseStreams, catalog: Catalog) -> None:
+    def __init__(
+        self, transactions: Transactions, streams: LeaseStreams, limits: Mapping[JobType, TypeLimits]
+    ) -> None:
         self._transactions = transactions
         self._streams = streams
-        self._catalog = catalog
+        self._limits = limits
 
     async def __call__(self, caller: Caller, job_id: JobId) -> Sequence[WaitReason]:
         """Return at least one reason; the one that must go first stands first.
@@ -64,19 +62,15 @@ class ExplainJob:
     async def _wait(
         self, transaction: Transaction, job_id: JobId, standing: Standing, dispatch: WaitingRow
     ) -> _Wait:
-        explanations, limits = transaction.explanations, self._limits(standing.job_type)
         used, ahead = None, Ahead(0, False)
-        if limits != NO_LIMITS:
-            used = await explanations.limits(standing.job_type, standing.owner, per_second=limits.per_second)
-        if standing.due and dispatch.state is not OutboxState.DEAD:
+        limits = self._limits.get(standing.job_type)
+        if limits is not None:
+            used = await transaction.explanations.used(limits, standing.owner)
+        if standing.in_line:
             ahead = await transaction.jobs_ahead.count(standing, dispatch, more_urgent(standing.stream))
         pauses = await transaction.pauses.all()
-        executors = await explanations.executors(job_id)
-        return _Wait(standing, dispatch, executors, pauses, limits, used, ahead)
-
-    def _limits(self, job_type: JobType) -> Limits:
-        definition = self._catalog.definitions.get(job_type)
-        return NO_LIMITS if definition is None else definition.limits
+        executors = await transaction.explanations.executors(job_id)
+        return _Wait(standing, dispatch, executors, pauses, used, ahead)
 
     async def _reasons(self, wait: _Wait, *, inside: bool) -> Sequence[WaitReason]:
         reasons = [*_lasting(wait, inside=inside)]
@@ -88,9 +82,8 @@ class ExplainJob:
             demand, connected = depth.demand or 0, depth.demand is not None or not depth.usable
         reasons += wait_reasons.of_executors(wait.standing, wait.executors, connected=connected)
         if wait.used is not None and wait.standing.due:
-            reasons += wait_reasons.of_limits(wait.limits, wait.used, inside=inside)
-        alive = wait.standing.due and wait.dispatch.state is not OutboxState.DEAD
-        if alive and (wait.ahead.count or not reasons):
+            reasons += wait_reasons.of_limits(wait.used, inside=inside)
+        if wait.standing.in_line and (wait.ahead.count or not reasons):
             reasons.append(wait_reasons.of_others(wait.ahead, demand=demand))
         return reasons
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from shared.catalog.definition import Limits
 from shared.domain.identity import JobId
 from shared.domain.jobs import WaitCause
 from shared.domain.pauses import Pausable, Pause, PauseKind
@@ -97,12 +96,13 @@ def _paused(what: str, pause: Pause) -> str:
     return f"Its {what} was paused by {pause.subject} at {_moment(pause.pause_time)}{note}."
 
 
-def of_limits(limits: Limits, used: UsedLimits, *, inside: bool) -> Iterator[WaitReason]:
+def of_limits(used: UsedLimits, *, inside: bool) -> Iterator[WaitReason]:
     """Yield each limit of the job's type that is used up.
 
     Args:
         inside: Whether the caller may know the jobs of other owners.
     """
+    limits = used.limits
     if limits.at_once is not None and used.in_all >= limits.at_once:
         yield WaitReason(
             cause=WaitCause.LIMIT,

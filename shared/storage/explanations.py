@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from shared.domain.events import OutboxState
 from shared.domain.identity import JobId, JobType, Owner, QueueName, StreamName
 from shared.domain.jobs import JobState
+from shared.domain.leases import TypeLimits
 from shared.storage.database import Connection
 from shared.storage.lease_limits import rate_spent
 from shared.storage.queue_figures import SEEN_WITHIN
@@ -118,8 +119,13 @@ class Standing:
 
     @property
     def due(self) -> bool:
-        """Whether it waits for nothing but an executor."""
+        """Whether the time of its next attempt has come."""
         return self.next_attempt_time is not None and self.next_attempt_time <= self.now
+
+    @property
+    def in_line(self) -> bool:
+        """Whether it is handed out as soon as its turn comes."""
+        return self.due and self.dispatch is not None and self.dispatch.state is not OutboxState.DEAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,7 @@ class UsedLimits:
         rate_until_time: Until when its rate lets nothing through; None if it does.
     """
 
+    limits: TypeLimits
     in_all: int
     of_owner: int
     holders: Sequence[JobId]
@@ -189,12 +196,12 @@ class Explanations:
         row = (await self._connection.execute(_EXECUTORS, parameters)).one()
         return AbleExecutors(row.willing, row.refusing, row.of_other_versions)
 
-    async def limits(self, job_type: JobType, owner: Owner, *, per_second: float | None) -> UsedLimits:
-        """Return what is used up by a job type with limits, as far as an owner's jobs are concerned."""
-        parameters = {"job_type": job_type, "owner": owner, "per_second": per_second}
+    async def used(self, limits: TypeLimits, owner: Owner) -> UsedLimits:
+        """Return what is used up of a job type's limits, as far as an owner's jobs are concerned."""
+        parameters = {"job_type": limits.job_type, "owner": owner, "per_second": limits.per_second}
         row = (await self._connection.execute(_LIMITS, parameters)).one()
         return UsedLimits(
-            row.in_all, row.of_owner, row.holders or (), row.own_holders or (), row.rate_until_time
+            limits, row.in_all, row.of_owner, row.holders or (), row.own_holders or (), row.rate_until_time
         )
 
 
