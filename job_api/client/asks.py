@@ -28,7 +28,6 @@ from job_api.client.watching import Stream
 from shared.domain.identity import JobId
 from shared.domain.jobs import Target
 from shared.gen.baton.v1 import job_control_pb2 as pb
-from shared.gen.baton.v1 import job_pb2
 
 PAGE_SIZE_MAX = 1_000
 """As many as the service lists in one page."""
@@ -90,12 +89,12 @@ class JobOptions(TypedDict, total=False):
 
 def create_job(job_type: str, input: Input, options: JobOptions) -> Ask[JobView]:
     """Create a job under a key, the caller's or one of its own."""
-    target, priority = options.get("target"), options.get("priority")
+    priority = options.get("priority")
     request = pb.CreateJobRequest(
         job_type=job_type,
         input=input if isinstance(input, bytes) else json_text(input),
         idempotency_key=options.get("idempotency_key") or uuid.uuid4().hex,
-        target=job_pb2.Target(type=target.type, id=target.id) if target else None,
+        target=convert.target_message(options.get("target")),
         run_time=timestamp(options.get("run_time")),
         start_by_time=timestamp(options.get("start_by_time")),
         overrides=pb.JobOverrides(priority=priority) if priority is not None else None,
@@ -125,34 +124,18 @@ def get_output(job_id: JobId) -> Ask[Any]:
 
 
 def list_attempts(job_id: JobId) -> Listing[AttemptView]:
-    def page(token: str) -> Ask[Page[AttemptView]]:
-        request = pb.ListAttemptsRequest(job_id=str(job_id), page_token=token)
-        return Ask("ListAttempts", request, lambda told: page_of(told, told.attempts, convert.attempt_view))
-
-    return page
+    request = pb.ListAttemptsRequest(job_id=str(job_id))
+    return listing("ListAttempts", request, "attempts", convert.attempt_view)
 
 
 def list_artifacts(job_id: JobId, *, content: bool) -> Listing[ArtifactView]:
-    def page(token: str) -> Ask[Page[ArtifactView]]:
-        request = pb.ListArtifactsRequest(
-            job_id=str(job_id), page_size=PAGE_SIZE_MAX, page_token=token, include_content=content
-        )
-        return Ask(
-            "ListArtifacts", request, lambda told: page_of(told, told.artifacts, convert.artifact_view)
-        )
-
-    return page
+    request = pb.ListArtifactsRequest(job_id=str(job_id), page_size=PAGE_SIZE_MAX, include_content=content)
+    return listing("ListArtifacts", request, "artifacts", convert.artifact_view)
 
 
 def list_definitions() -> Listing[DefinitionView]:
-    def page(token: str) -> Ask[Page[DefinitionView]]:
-        return Ask(
-            "ListJobDefinitions",
-            pb.ListJobDefinitionsRequest(page_token=token),
-            lambda told: page_of(told, told.definitions, convert.definition_view),
-        )
-
-    return page
+    request = pb.ListJobDefinitionsRequest()
+    return listing("ListJobDefinitions", request, "definitions", convert.definition_view)
 
 
 def watch_job(job_id: JobId, *, after: int, cursor: str) -> Stream[Update]:
@@ -164,8 +147,25 @@ def watch_job(job_id: JobId, *, after: int, cursor: str) -> Stream[Update]:
     return Stream("WatchJob", first, behind, convert.update)
 
 
-def page_of(response: Any, messages: Sequence[Any], view: Callable[[Any], View]) -> Page[View]:
-    return Page([view(each) for each in messages], response.next_page_token)
+def paged(method: str, request: Message, read: Callable[[Any], Page[View]]) -> Listing[View]:
+    """Make the calls for the pages of a request, which is the first one's."""
+
+    def page(token: str) -> Ask[Page[View]]:
+        asked: Any = type(request)()
+        asked.CopyFrom(request)
+        asked.page_token = token
+        return Ask(method, asked, read)
+
+    return page
+
+
+def listing(method: str, request: Message, field: str, view: Callable[[Any], View]) -> Listing[View]:
+    """Make the calls for a list; a field of their answers holds what is listed."""
+    return paged(
+        method,
+        request,
+        lambda told: Page([view(each) for each in getattr(told, field)], told.next_page_token),
+    )
 
 
 def json_text(value: Mapping[str, Any]) -> bytes:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from job_api.client.asks import PAGE_SIZE_MAX, Ask, Listing, Page, timestamp
+from job_api.client import convert
+from job_api.client.asks import PAGE_SIZE_MAX, Listing, listing, timestamp
 from job_api.client.json_form import as_json
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import operation_pb2
@@ -54,22 +55,14 @@ class AuditRecordView:
 
 
 def list_audit_records(which: AuditFilter) -> Listing[AuditRecordView]:
-    def page(token: str) -> Ask[Page[AuditRecordView]]:
-        request = pb.ListAuditRecordsRequest(
-            subject=which.get("subject", ""),
-            aggregate_id=str(which.get("aggregate_id", "")),
-            record_time_from=timestamp(which.get("recorded_from")),
-            record_time_to=timestamp(which.get("recorded_to")),
-            page_size=PAGE_SIZE_MAX,
-            page_token=token,
-        )
-        return Ask(
-            "ListAuditRecords",
-            request,
-            lambda told: Page([*map(_view, told.records)], told.next_page_token),
-        )
-
-    return page
+    request = pb.ListAuditRecordsRequest(
+        subject=which.get("subject", ""),
+        aggregate_id=str(which.get("aggregate_id", "")),
+        record_time_from=timestamp(which.get("recorded_from")),
+        record_time_to=timestamp(which.get("recorded_to")),
+        page_size=PAGE_SIZE_MAX,
+    )
+    return listing("ListAuditRecords", request, "records", _view)
 
 
 def _view(record: operation_pb2.AuditRecord) -> AuditRecordView:
@@ -79,6 +72,6 @@ def _view(record: operation_pb2.AuditRecord) -> AuditRecordView:
         action=record.action,
         aggregate_id=UUID(record.aggregate_id) if record.aggregate_id else None,
         name=record.name,
-        record_time=record.record_time.ToDatetime(tzinfo=UTC),
+        record_time=convert.time(record.record_time),
         outcome=record.outcome,
     )

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TypedDict
 
 from job_api.client import batch_convert, convert
-from job_api.client.asks import Ask, Input, Listing, Page, json_text, timestamp
+from job_api.client.asks import Ask, Input, Listing, json_text, listing, timestamp
 from job_api.client.batch_views import (
     BatchEstimateView,
     BatchItemView,
@@ -21,7 +21,6 @@ from shared.domain.batches import BatchState
 from shared.domain.identity import BatchId
 from shared.domain.jobs import JobState, Target
 from shared.gen.baton.v1 import job_control_pb2 as pb
-from shared.gen.baton.v1 import job_pb2
 
 
 class BatchOptions(TypedDict, total=False):
@@ -77,7 +76,7 @@ def create_batch(job_type: str, inputs: Iterable[Input], options: BatchOptions) 
         inputs=[each if isinstance(each, bytes) else json_text(each) for each in inputs],
         idempotency_key=options.get("idempotency_key") or uuid.uuid4().hex,
         title=options.get("title", ""),
-        target=_target(options.get("target")),
+        target=convert.target_message(options.get("target")),
         overrides=pb.JobOverrides(priority=priority) if priority is not None else None,
         labels=options.get("labels"),
         owner=options.get("owner", ""),
@@ -90,43 +89,25 @@ def get_batch(batch_id: BatchId) -> Ask[BatchView]:
 
 
 def list_batches(which: BatchFilter, *, page_size: int) -> Listing[BatchView]:
-    def page(token: str) -> Ask[Page[BatchView]]:
-        request = pb.ListBatchesRequest(
-            states=[batch_convert.state_number(each) for each in which.get("states", ())],
-            job_type=which.get("job_type", ""),
-            create_time_from=timestamp(which.get("created_from")),
-            create_time_to=timestamp(which.get("created_to")),
-            target=_target(which.get("target")),
-            owner=which.get("owner", ""),
-            text=which.get("text", ""),
-            page_size=page_size,
-            page_token=token,
-        )
-        return Ask(
-            "ListBatches",
-            request,
-            lambda told: Page([*map(batch_convert.batch_view, told.batches)], told.next_page_token),
-        )
-
-    return page
+    request = pb.ListBatchesRequest(
+        states=[batch_convert.state_number(each) for each in which.get("states", ())],
+        job_type=which.get("job_type", ""),
+        create_time_from=timestamp(which.get("created_from")),
+        create_time_to=timestamp(which.get("created_to")),
+        target=convert.target_message(which.get("target")),
+        owner=which.get("owner", ""),
+        text=which.get("text", ""),
+        page_size=page_size,
+    )
+    return listing("ListBatches", request, "batches", batch_convert.batch_view)
 
 
 def list_batch_items(
     batch_id: BatchId, *, states: Collection[JobState], page_size: int
 ) -> Listing[BatchItemView]:
     numbers = [convert.state_number(each) for each in states]
-
-    def page(token: str) -> Ask[Page[BatchItemView]]:
-        request = pb.ListBatchItemsRequest(
-            batch_id=str(batch_id), states=numbers, page_size=page_size, page_token=token
-        )
-        return Ask(
-            "ListBatchItems",
-            request,
-            lambda told: Page([*map(batch_convert.item_view, told.items)], told.next_page_token),
-        )
-
-    return page
+    request = pb.ListBatchItemsRequest(batch_id=str(batch_id), states=numbers, page_size=page_size)
+    return listing("ListBatchItems", request, "items", batch_convert.item_view)
 
 
 def cancel_batch(batch_id: BatchId) -> Ask[BatchView]:
@@ -158,7 +139,3 @@ def watch_batch(batch_id: BatchId, *, after: int, cursor: str) -> Stream[BatchUp
         return pb.WatchBatchRequest(batch_id=str(batch_id), cursor=cursor)
 
     return Stream("WatchBatch", first, behind, batch_convert.update)
-
-
-def _target(target: Target | None) -> job_pb2.Target | None:
-    return job_pb2.Target(type=target.type, id=target.id) if target else None

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
 from uuid import UUID
-
-from google.protobuf.message import Message
 
 from job_api.client import convert
 from job_api.client.batch_views import (
@@ -19,7 +15,6 @@ from job_api.client.batch_views import (
 )
 from shared.domain.batches import BatchCounters, BatchEvent, BatchState
 from shared.domain.identity import BatchId, JobId, JobType, Owner
-from shared.domain.jobs import JobError, Target
 from shared.gen.baton.v1 import batch_pb2, job_pb2
 from shared.gen.baton.v1 import job_control_pb2 as pb
 
@@ -36,10 +31,10 @@ def batch_view(
         size=batch.size,
         counters=counters(batch.counters),
         progress=batch.progress,
-        target=Target(batch.target.type, batch.target.id) if batch.HasField("target") else None,
-        create_time=_time(batch.create_time),
-        start_time=_optional_time(batch, "start_time"),
-        settle_time=_optional_time(batch, "settle_time"),
+        target=convert.optional(batch, "target", convert.target),
+        create_time=convert.time(batch.create_time),
+        start_time=convert.optional(batch, "start_time", convert.time),
+        settle_time=convert.optional(batch, "settle_time", convert.time),
         labels=dict(batch.labels),
         last_event_number=batch.last_event_number,
         failed_items=failed_items,
@@ -110,23 +105,8 @@ def event(told: batch_pb2.BatchEvent) -> BatchEvent:
         number=told.number,
         state=state(told.state),
         counters=counters(told.counters),
-        event_time=_time(told.event_time),
+        event_time=convert.time(told.event_time),
         item=told.item,
         item_state=convert.state(told.item_state) if ended else None,
-        error=_error(told),
+        error=convert.optional(told, "error", convert.error),
     )
-
-
-def _error(told: batch_pb2.BatchEvent) -> JobError | None:
-    if not told.HasField("error"):
-        return None
-    return JobError(told.error.code, told.error.message, told.error.internal_message)
-
-
-def _optional_time(message: Message, field: str) -> datetime | None:
-    return _time(getattr(message, field)) if message.HasField(field) else None
-
-
-def _time(timestamp: Any) -> datetime:
-    time: datetime = timestamp.ToDatetime(tzinfo=UTC)
-    return time

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from job_api.client.views import (
     ArtifactView,
@@ -28,6 +30,8 @@ from shared.domain.jobs import Cancellation, JobError, JobState, Target
 from shared.domain.timings import JobTimings
 from shared.gen.baton.v1 import job_control_pb2, job_pb2
 
+View = TypeVar("View")
+
 
 def job_view(job: job_pb2.Job, *, replayed: bool = False) -> JobView:
     return JobView(
@@ -39,20 +43,20 @@ def job_view(job: job_pb2.Job, *, replayed: bool = False) -> JobView:
         priority=job.priority,
         progress=job.progress,
         progress_message=job.progress_message,
-        create_time=_time(job.create_time),
-        start_time=_optional_time(job, "start_time"),
-        finish_time=_optional_time(job, "finish_time"),
-        start_by_time=_optional_time(job, "start_by_time"),
-        next_attempt_time=_optional_time(job, "next_attempt_time"),
+        create_time=time(job.create_time),
+        start_time=optional(job, "start_time", time),
+        finish_time=optional(job, "finish_time", time),
+        start_by_time=optional(job, "start_by_time", time),
+        next_attempt_time=optional(job, "next_attempt_time", time),
         attempt=job.attempt,
         failure_count=job.failure_count,
         loss_count=job.loss_count,
-        error=_optional_error(job, "error"),
-        last_attempt_error=_optional_error(job, "last_attempt_error"),
-        cancellation=_cancellation(job.cancellation) if job.HasField("cancellation") else None,
+        error=optional(job, "error", error),
+        last_attempt_error=optional(job, "last_attempt_error", error),
+        cancellation=optional(job, "cancellation", _cancellation),
         artifact_count=job.artifact_count,
         origin_job_id=JobId(UUID(job.origin_job_id)) if job.origin_job_id else None,
-        target=Target(job.target.type, job.target.id) if job.HasField("target") else None,
+        target=optional(job, "target", target),
         labels=dict(job.labels),
         last_event_number=job.last_event_number,
         output_hash=job.output_hash,
@@ -93,10 +97,10 @@ def attempt_view(attempt: job_pb2.Attempt) -> AttemptView:
         number=attempt.number,
         executor_name=attempt.executor_name,
         incarnation_id=IncarnationId(UUID(attempt.incarnation_id)) if attempt.incarnation_id else None,
-        start_time=_time(attempt.start_time),
-        end_time=_optional_time(attempt, "end_time"),
+        start_time=time(attempt.start_time),
+        end_time=optional(attempt, "end_time", time),
         outcome=_outcome(attempt.outcome),
-        error=_optional_error(attempt, "error"),
+        error=optional(attempt, "error", error),
         suspect=attempt.suspect,
     )
 
@@ -150,10 +154,10 @@ def job_event(event: job_pb2.JobEvent) -> JobEvent:
         kind=JobEventKind[job_pb2.JobEventKind.Name(event.kind).removeprefix("JOB_EVENT_KIND_")],
         state=state(event.state),
         attempt=event.attempt,
-        event_time=_time(event.event_time),
+        event_time=time(event.event_time),
         outcome=_outcome(event.outcome),
-        error=_optional_error(event, "error"),
-        next_attempt_time=_optional_time(event, "next_attempt_time"),
+        error=optional(event, "error", error),
+        next_attempt_time=optional(event, "next_attempt_time", time),
         forced=event.forced,
     )
 
@@ -171,24 +175,29 @@ def _outcome(value: job_pb2.AttemptOutcome.ValueType) -> AttemptOutcome | None:
 
 def _cancellation(cancellation: job_pb2.Cancellation) -> Cancellation:
     return Cancellation(
-        request_time=_time(cancellation.request_time),
-        seen_time=_optional_time(cancellation, "seen_time"),
-        stop_time=_optional_time(cancellation, "stop_time"),
+        request_time=time(cancellation.request_time),
+        seen_time=optional(cancellation, "seen_time", time),
+        stop_time=optional(cancellation, "stop_time", time),
         forced=cancellation.forced,
     )
 
 
-def _optional_error(message: Message, field: str) -> JobError | None:
-    if not message.HasField(field):
-        return None
-    error: job_pb2.JobError = getattr(message, field)
-    return JobError(error.code, error.message, error.internal_message)
+def target(told: job_pb2.Target) -> Target:
+    return Target(told.type, told.id)
 
 
-def _optional_time(message: Message, field: str) -> datetime | None:
-    return _time(getattr(message, field)) if message.HasField(field) else None
+def target_message(about: Target | None) -> job_pb2.Target | None:
+    return job_pb2.Target(type=about.type, id=about.id) if about else None
 
 
-def _time(timestamp: Any) -> datetime:
-    time: datetime = timestamp.ToDatetime(tzinfo=UTC)
-    return time
+def error(told: job_pb2.JobError) -> JobError:
+    return JobError(told.code, told.message, told.internal_message)
+
+
+def optional(message: Message, field: str, read: Callable[[Any], View]) -> View | None:
+    """Read a field that may be unset; None then."""
+    return read(getattr(message, field)) if message.HasField(field) else None
+
+
+def time(timestamp: Timestamp) -> datetime:
+    return timestamp.ToDatetime(tzinfo=UTC)

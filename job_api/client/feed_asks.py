@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import UTC
 from uuid import UUID
 
 from job_api.client import convert
@@ -38,7 +37,7 @@ def feed_event_view(event: operation_pb2.FeedEvent) -> FeedEventView:
         aggregate_id=UUID(event.aggregate_id),
         dedupe_key=event.dedupe_key,
         payload=convert.json_value(event.payload),
-        event_time=event.event_time.ToDatetime(tzinfo=UTC),
+        event_time=convert.time(event.event_time),
         cursor=event.cursor,
     )
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
 from uuid import UUID
 
-from google.protobuf.message import Message
-
 from job_api.client import convert
-from job_api.client.asks import PAGE_SIZE_MAX, Ask, Listing, Page
+from job_api.client.asks import PAGE_SIZE_MAX, Ask, Listing, listing
 from job_api.client.operator_views import (
     ExecutorView,
     OutboxMessageView,
@@ -27,16 +24,8 @@ from shared.gen.baton.v1 import operation_pb2
 
 def list_outbox_messages(state: OutboxState, *, page_size: int) -> Listing[OutboxMessageView]:
     number = operation_pb2.OutboxState.Value(f"OUTBOX_STATE_{state.name}")
-
-    def page(token: str) -> Ask[Page[OutboxMessageView]]:
-        request = pb.ListOutboxMessagesRequest(state=number, page_size=page_size, page_token=token)
-        return Ask(
-            "ListOutboxMessages",
-            request,
-            lambda told: Page([*map(outbox_message_view, told.messages)], told.next_page_token),
-        )
-
-    return page
+    request = pb.ListOutboxMessagesRequest(state=number, page_size=page_size)
+    return listing("ListOutboxMessages", request, "messages", outbox_message_view)
 
 
 def resend_outbox_messages(outbox_ids: Collection[int] | None) -> Ask[int]:
@@ -47,15 +36,8 @@ def resend_outbox_messages(outbox_ids: Collection[int] | None) -> Ask[int]:
 
 
 def list_executors() -> Listing[ExecutorView]:
-    def page(token: str) -> Ask[Page[ExecutorView]]:
-        request = pb.ListExecutorsRequest(page_size=PAGE_SIZE_MAX, page_token=token)
-        return Ask(
-            "ListExecutors",
-            request,
-            lambda told: Page([*map(executor_view, told.executors)], told.next_page_token),
-        )
-
-    return page
+    request = pb.ListExecutorsRequest(page_size=PAGE_SIZE_MAX)
+    return listing("ListExecutors", request, "executors", executor_view)
 
 
 def pause(*, queue: str | None, job_type: str | None, note: str) -> Ask[PauseView]:
@@ -69,13 +51,7 @@ def resume(*, queue: str | None, job_type: str | None) -> Ask[timedelta]:
 
 
 def list_queues() -> Listing[QueueView]:
-    def page(token: str) -> Ask[Page[QueueView]]:
-        request = pb.ListQueuesRequest(page_size=PAGE_SIZE_MAX, page_token=token)
-        return Ask(
-            "ListQueues", request, lambda told: Page([*map(queue_view, told.queues)], told.next_page_token)
-        )
-
-    return page
+    return listing("ListQueues", pb.ListQueuesRequest(page_size=PAGE_SIZE_MAX), "queues", queue_view)
 
 
 def explain(job_id: JobId) -> Ask[Sequence[WaitReasonView]]:
@@ -98,8 +74,8 @@ def outbox_message_view(message: operation_pb2.OutboxMessage) -> OutboxMessageVi
         payload=convert.json_value(message.payload),
         last_error_code=message.last_error_code,
         last_error_message=message.last_error_message,
-        available_time=_time(message.available_time),
-        delivered_time=_set(message, "delivered_time", _time),
+        available_time=convert.time(message.available_time),
+        delivered_time=convert.optional(message, "delivered_time", convert.time),
     )
 
 
@@ -110,9 +86,9 @@ def executor_view(executor: operation_pb2.Executor) -> ExecutorView:
         runtime=executor.runtime,
         job_types=[JobType(each) for each in executor.job_types],
         leases=executor.leases,
-        credits=_set(executor, "credits", int),
-        last_seen_time=_time(executor.last_seen_time),
-        draining=_set(executor, "draining", bool),
+        credits=convert.optional(executor, "credits", int),
+        last_seen_time=convert.time(executor.last_seen_time),
+        draining=convert.optional(executor, "draining", bool),
     )
 
 
@@ -123,12 +99,12 @@ def queue_view(queue: operation_pb2.QueueStatus) -> QueueView:
         waiting=queue.waiting,
         more_waiting=queue.more_waiting,
         running=queue.running,
-        oldest_due_age=_set(queue, "oldest_due_age", lambda span: span.ToTimedelta()),
-        started_last_minute=_set(queue, "started_last_minute", int),
+        oldest_due_age=convert.optional(queue, "oldest_due_age", lambda span: span.ToTimedelta()),
+        started_last_minute=convert.optional(queue, "started_last_minute", int),
         finished_last_minute=queue.finished_last_minute,
         executors=queue.executors,
-        credits=_set(queue, "credits", int),
-        pause=_set(queue, "pause", _pause),
+        credits=convert.optional(queue, "credits", int),
+        pause=convert.optional(queue, "pause", _pause),
         job_type_pauses={JobType(name): _pause(each) for name, each in queue.job_type_pauses.items()},
     )
 
@@ -138,8 +114,8 @@ def wait_reason_view(reason: operation_pb2.WaitReason) -> WaitReasonView:
     return WaitReasonView(
         cause=WaitCause[cause],
         sentence=reason.sentence,
-        until_time=_set(reason, "until_time", _time),
-        pause=_set(reason, "pause", _pause),
+        until_time=convert.optional(reason, "until_time", convert.time),
+        pause=convert.optional(reason, "pause", _pause),
         holding_job_ids=[JobId(UUID(each)) for each in reason.holding_job_ids],
         count=reason.count,
         more=reason.more,
@@ -158,14 +134,4 @@ def _named(queue: str | None, job_type: str | None) -> dict[str, str]:
 
 
 def _pause(pause: operation_pb2.Pause) -> PauseView:
-    return PauseView(pause.subject, _time(pause.pause_time), pause.note)
-
-
-def _set(message: Message, field: str, read: Any) -> Any:
-    """Read a field that may be unset; None then."""
-    return read(getattr(message, field)) if message.HasField(field) else None
-
-
-def _time(timestamp: Any) -> datetime:
-    time: datetime = timestamp.ToDatetime(tzinfo=UTC)
-    return time
+    return PauseView(pause.subject, convert.time(pause.pause_time), pause.note)

@@ -10,12 +10,11 @@ from datetime import datetime
 from typing import TypedDict
 
 from job_api.client import convert
-from job_api.client.asks import Ask, Listing, Page, page_of, timestamp
+from job_api.client.asks import Listing, Page, listing, paged, timestamp
 from job_api.client.views import JobView
 from shared.domain.identity import BatchId
 from shared.domain.jobs import JobState, Target
 from shared.gen.baton.v1 import job_control_pb2 as pb
-from shared.gen.baton.v1 import job_pb2
 
 
 class JobFilter(TypedDict, total=False):
@@ -44,33 +43,18 @@ class JobFilter(TypedDict, total=False):
 
 
 def list_jobs(which: JobFilter, *, page_size: int) -> Listing[JobView]:
-    filter_ = filter_message(which)
-
-    def page(token: str) -> Ask[Page[JobView]]:
-        request = pb.ListJobsRequest(filter=filter_, page_size=page_size, page_token=token)
-        return Ask("ListJobs", request, lambda told: page_of(told, told.jobs, convert.job_view))
-
-    return page
+    request = pb.ListJobsRequest(filter=filter_message(which), page_size=page_size)
+    return listing("ListJobs", request, "jobs", convert.job_view)
 
 
 def cancel_jobs(which: JobFilter, *, dry_run: bool) -> Listing[int]:
-    filter_ = filter_message(which)
-
-    def page(token: str) -> Ask[Page[int]]:
-        request = pb.CancelJobsRequest(filter=filter_, dry_run=dry_run, page_token=token)
-        return Ask("CancelJobs", request, _counted)
-
-    return page
+    request = pb.CancelJobsRequest(filter=filter_message(which), dry_run=dry_run)
+    return paged("CancelJobs", request, _counted)
 
 
 def retry_jobs(which: JobFilter, *, dry_run: bool) -> Listing[int]:
-    filter_ = filter_message(which)
-
-    def page(token: str) -> Ask[Page[int]]:
-        request = pb.RetryJobsRequest(filter=filter_, dry_run=dry_run, page_token=token)
-        return Ask("RetryJobs", request, _counted)
-
-    return page
+    request = pb.RetryJobsRequest(filter=filter_message(which), dry_run=dry_run)
+    return paged("RetryJobs", request, _counted)
 
 
 def _counted(response: pb.CancelJobsResponse | pb.RetryJobsResponse) -> Page[int]:
@@ -78,14 +62,13 @@ def _counted(response: pb.CancelJobsResponse | pb.RetryJobsResponse) -> Page[int
 
 
 def filter_message(which: JobFilter) -> pb.JobFilter:
-    target = which.get("target")
     return pb.JobFilter(
         states=[convert.state_number(each) for each in which.get("states", ())],
         job_type=which.get("job_type", ""),
         queue=which.get("queue", ""),
         create_time_from=timestamp(which.get("created_from")),
         create_time_to=timestamp(which.get("created_to")),
-        target=job_pb2.Target(type=target.type, id=target.id) if target else None,
+        target=convert.target_message(which.get("target")),
         labels=which.get("labels"),
         owner=which.get("owner", ""),
         text=which.get("text", ""),
