@@ -56,7 +56,7 @@ def retry(
         if as_json:
             show.document(retried.to_json())
         else:
-            items = batch_tables.items_said(retried.count)
+            items = "as asked for before" if retried.replayed else batch_tables.items_said(retried.count)
             show.line(f"tried again: {items}; baton batch watch {batch_id}")
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import typer
 
 from job_api.command.exits import invalid
+from job_api.command.listing import state_among
 
 if TYPE_CHECKING:
     from job_api.client import BatchState, Target
@@ -31,7 +32,4 @@ def batch_state_of(text: str) -> BatchState:
     """Read a state in whatever case, also with hyphens; ends the command if there is none of that name."""
     from job_api.client import BatchState
 
-    try:
-        return BatchState[text.upper().replace("-", "_")]
-    except KeyError:
-        raise invalid(f"there is no state {text!r}; the states are {', '.join(BatchState)}") from None
+    return state_among(BatchState, text)

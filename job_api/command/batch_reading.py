@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from job_api.command import batch_tables, completions, show
 from job_api.command.batch_options import BatchArgument, batch_state_of, target_of
-from job_api.command.exits import ending, say
+from job_api.command.exits import ending
+from job_api.command.listing import Limit, page_size, print_first
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
 from job_api.command.reading import state_of
 
 if TYPE_CHECKING:
     from job_api.client import BatchFilter
-
-Limit = Annotated[int, typer.Option(min=1, help="At most so many.")]
 
 
 def get_batch(
@@ -60,8 +58,6 @@ def list_batches(
     token: Token = None,
 ) -> None:
     """List batches, newest first."""
-    from job_api.client import PAGE_SIZE_MAX
-
     which: BatchFilter = {
         "states": [batch_state_of(each) for each in state or ()],
         "job_type": job_type,
@@ -70,14 +66,8 @@ def list_batches(
         "text": text,
     }
     with ending(), connect(address, token) as client:
-        found = client.batches(page_size=min(limit + 1, PAGE_SIZE_MAX), **which)
-        views = list(islice(found, limit + 1))
-        if as_json:
-            show.document([each.to_json() for each in views[:limit]])
-        else:
-            batch_tables.batches(views[:limit])
-        if len(views) > limit:
-            say(f"there are more batches than these {limit}; --limit says how many to list")
+        found = client.batches(page_size=page_size(limit), **which)
+        print_first(found, limit, batch_tables.batches, things="batches", as_json=as_json)
 
 
 def list_items(
@@ -98,14 +88,7 @@ def list_items(
     """List a batch's items by number, each with its newest job."""
     states = [state_of(each) for each in state or ()]
     with ending(), connect(address, token) as client:
-        from job_api.client import PAGE_SIZE_MAX, BatchId
+        from job_api.client import BatchId
 
-        page_size = min(limit + 1, PAGE_SIZE_MAX)
-        found = client.batch_items(BatchId(batch_id), states=states, page_size=page_size)
-        views = list(islice(found, limit + 1))
-        if as_json:
-            show.document([each.to_json() for each in views[:limit]])
-        else:
-            batch_tables.items(views[:limit])
-        if len(views) > limit:
-            say(f"there are more items than these {limit}; --limit says how many to list")
+        found = client.batch_items(BatchId(batch_id), states=states, page_size=page_size(limit))
+        print_first(found, limit, batch_tables.items, things="items", as_json=as_json)

@@ -23,7 +23,7 @@ def attempts(views: Sequence[AttemptView]) -> None:
     """Print a table of attempts below what stands above it, if there are any."""
     if views:
         show.line("")
-        show.attempts(list(views))
+        show.attempts(views)
 
 
 def _told(timings: JobTimings, attempt: int) -> str:

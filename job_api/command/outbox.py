@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from job_api.command import completions, operator_tables, show
-from job_api.command.exits import ending, invalid, say
+from job_api.command.exits import ending, invalid
+from job_api.command.listing import Limit, page_size, print_first, state_among
 from job_api.command.options import DEFAULT_ADDRESS, EXIT_CODES, Address, AsJson, Token, connect
 
 if TYPE_CHECKING:
-    from job_api.client import Client, OutboxState
+    from job_api.client import Client
 
 _NUMBER_MAX = 2**63 - 1
 
@@ -27,24 +27,18 @@ def list_messages(
     state: Annotated[
         str, typer.Option(help="pending, delivered or dead.", autocompletion=completions.outbox_states)
     ] = "dead",
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    limit: Limit = 50,
     as_json: AsJson = False,
     address: Address = DEFAULT_ADDRESS,
     token: Token = None,
 ) -> None:
     """List messages by their state, oldest first; the dead ones wait for someone to send them again."""
-    from job_api.client import PAGE_SIZE_MAX
+    from job_api.client import OutboxState
 
-    wanted = _state(state)
+    wanted = state_among(OutboxState, state)
     with ending(), connect(address, token) as client:
-        found = client.outbox_messages(wanted, page_size=min(limit + 1, PAGE_SIZE_MAX))
-        messages = list(islice(found, limit + 1))
-        if as_json:
-            show.document([each.to_json() for each in messages[:limit]])
-        else:
-            operator_tables.outbox_messages(messages[:limit])
-        if len(messages) > limit:
-            say(f"there are more messages than these {limit}; --limit says how many to list")
+        found = client.outbox_messages(wanted, page_size=page_size(limit))
+        print_first(found, limit, operator_tables.outbox_messages, things="messages", as_json=as_json)
 
 
 @outbox.command("resend", epilog=EXIT_CODES)
@@ -76,12 +70,3 @@ def _resend_all(client: Client) -> int:
     while count := client.resend_outbox_messages():
         total += count
     return total
-
-
-def _state(text: str) -> OutboxState:
-    from job_api.client import OutboxState
-
-    try:
-        return OutboxState(text.lower())
-    except ValueError:
-        raise invalid(f"there is no state {text!r}; the states are {', '.join(OutboxState)}") from None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import typer
 
 from job_api.command import completions, history, show
-from job_api.command.exits import ending, invalid, say
+from job_api.command.exits import ending, invalid
+from job_api.command.listing import Limit, page_size, print_first, state_among
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
 
 if TYPE_CHECKING:
@@ -85,27 +85,21 @@ def list_jobs(
     ] = "",
     label: Annotated[list[str] | None, typer.Option(help="Only jobs with this label, KEY=VALUE.")] = None,
     batch: Annotated[UUID | None, typer.Option(help="Only jobs of this batch, earlier ones too.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    limit: Limit = 50,
     as_json: AsJson = False,
     address: Address = DEFAULT_ADDRESS,
     token: Token = None,
 ) -> None:
     """List jobs, newest first."""
-    from job_api.client import PAGE_SIZE_MAX, BatchId
+    from job_api.client import BatchId
 
     states = [state_of(each) for each in state or ()]
     with ending(), connect(address, token) as client:
         which: JobFilter = {"states": states, "job_type": job_type, "labels": labels_of(label or ())}
         if batch is not None:
             which["batch_id"] = BatchId(batch)
-        found = client.list(page_size=min(limit + 1, PAGE_SIZE_MAX), **which)
-        jobs = list(islice(found, limit + 1))
-        if as_json:
-            show.document([each.to_json() for each in jobs[:limit]])
-        else:
-            show.jobs(jobs[:limit])
-        if len(jobs) > limit:
-            say(f"there are more jobs than these {limit}; --limit says how many to list")
+        found = client.list(page_size=page_size(limit), **which)
+        print_first(found, limit, show.jobs, things="jobs", as_json=as_json)
 
 
 def labels_of(texts: list[str] | tuple[()]) -> dict[str, str]:
@@ -123,7 +117,4 @@ def state_of(text: str) -> JobState:
     """Read a state in whatever case; ends the command if there is none of that name."""
     from job_api.client import JobState
 
-    try:
-        return JobState[text.upper()]
-    except KeyError:
-        raise invalid(f"there is no state {text!r}; the states are {', '.join(JobState)}") from None
+    return state_among(JobState, text)

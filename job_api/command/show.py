@@ -84,7 +84,7 @@ def job(view: JobView) -> None:
             line(f"{name:<10} {value}", style=_STYLES.get(value) if name == "state" else None)
 
 
-def jobs(views: list[JobView]) -> None:
+def jobs(views: Sequence[JobView]) -> None:
     """Print a table of jobs."""
     rows = [
         (f"{view.job_id}", view.job_type, f"{view.state}", f"{view.progress} %", f"{view.attempt}",
@@ -94,7 +94,7 @@ def jobs(views: list[JobView]) -> None:
     table(("job", "type", "state", "progress", "attempt", "created", "error"), rows)
 
 
-def attempts(views: list[AttemptView]) -> None:
+def attempts(views: Sequence[AttemptView]) -> None:
     rows = [
         (f"{view.number}", f"{view.outcome or 'running'}", view.executor_name, moment(view.start_time),
          moment(view.end_time), _error(view.error))
