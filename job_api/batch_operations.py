@@ -49,6 +49,7 @@ def batch_operations(parts: Parts) -> BatchOperations:
             wake_ups,
             parts.quotas,
             new_id=new_id,
+            keys_kept_for=parts.keys_kept_for,
             wake_dispatcher=parts.wake_dispatcher,
         ),
         select_batch_items=SelectBatchItems(transactions, wake_ups),

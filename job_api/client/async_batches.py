@@ -93,13 +93,18 @@ class AsyncBatchMethods:
         return await self._calls.ask(batch_asks.cancel_batch(batch_id))
 
     async def retry_batch_items(
-        self, batch_id: BatchId, items: Collection[int] | None = None
+        self,
+        batch_id: BatchId,
+        items: Collection[int] | None = None,
+        *,
+        idempotency_key: str | None = None,
     ) -> ItemsRetriedView:
         """Try failed items again, by their numbers; all of them for None.
 
-        A try whose answer was lost may have done it already: then the next one is refused as a conflict.
+        Without a key, one of this call's own makes its tries safe: none runs an item again that has failed
+        once more meanwhile.
         """
-        return await self._calls.ask(batch_asks.retry_batch_items(batch_id, items))
+        return await self._calls.ask(batch_asks.retry_batch_items(batch_id, items, idempotency_key))
 
     async def select_batch_items(self, batch_id: BatchId, items: Collection[int]) -> BatchView:
         """Pick succeeded items of a settled batch, which becomes SELECTED."""

@@ -115,10 +115,15 @@ def cancel_batch(batch_id: BatchId) -> Ask[BatchView]:
     return Ask("CancelBatch", request, lambda told: batch_convert.batch_view(told.batch))
 
 
-def retry_batch_items(batch_id: BatchId, items: Collection[int] | None) -> Ask[ItemsRetriedView]:
+def retry_batch_items(
+    batch_id: BatchId, items: Collection[int] | None, idempotency_key: str | None
+) -> Ask[ItemsRetriedView]:
+    """Try items again under a key, the caller's or one of its own."""
     if items is not None and not items:
         raise ValueError("name at least one item; None is for all that failed")
-    request = pb.RetryBatchItemsRequest(batch_id=str(batch_id), items=items)
+    request = pb.RetryBatchItemsRequest(
+        batch_id=str(batch_id), items=items, idempotency_key=idempotency_key or uuid.uuid4().hex
+    )
     return Ask("RetryBatchItems", request, batch_convert.retried_view)
 
 

@@ -66,7 +66,7 @@ def estimate_view(response: pb.EstimateBatchResponse) -> BatchEstimateView:
 
 
 def retried_view(response: pb.RetryBatchItemsResponse) -> ItemsRetriedView:
-    return ItemsRetriedView(batch_view(response.batch), response.count)
+    return ItemsRetriedView(batch_view(response.batch), response.count, response.replayed)
 
 
 def counters(told: batch_pb2.BatchCounters) -> BatchCounters:

@@ -95,10 +95,16 @@ class BatchEstimateView:
 
 @dataclass(frozen=True, slots=True)
 class ItemsRetriedView:
-    """The batch after its items were asked to be tried again, and how many they are."""
+    """The batch after its items were asked to be tried again.
+
+    Attributes:
+        count: How many this try tries again.
+        replayed: An earlier try of the call, or a call with the same key, had done it; `count` is 0 then.
+    """
 
     batch: BatchView
     count: int
+    replayed: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self)

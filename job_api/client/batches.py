@@ -91,12 +91,19 @@ class BatchMethods:
         """Skip the items that wait, at once; those that run may finish, and then the batch is CANCELLED."""
         return self._calls.ask(batch_asks.cancel_batch(batch_id))
 
-    def retry_batch_items(self, batch_id: BatchId, items: Collection[int] | None = None) -> ItemsRetriedView:
+    def retry_batch_items(
+        self,
+        batch_id: BatchId,
+        items: Collection[int] | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> ItemsRetriedView:
         """Try failed items again, by their numbers; all of them for None.
 
-        A try whose answer was lost may have done it already: then the next one is refused as a conflict.
+        Without a key, one of this call's own makes its tries safe: none runs an item again that has failed
+        once more meanwhile.
         """
-        return self._calls.ask(batch_asks.retry_batch_items(batch_id, items))
+        return self._calls.ask(batch_asks.retry_batch_items(batch_id, items, idempotency_key))
 
     def select_batch_items(self, batch_id: BatchId, items: Collection[int]) -> BatchView:
         """Pick succeeded items of a settled batch, which becomes SELECTED."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from uuid import UUID
 
 import structlog
@@ -13,15 +15,17 @@ from job_api.operations.caller import Caller
 from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas
 from job_api.operations.reruns import Asking, rerun
 from job_api.operations.visibility import visible_batch
+from shared.catalog import json_text
 from shared.catalog.catalog import Catalog
 from shared.catalog.definition import JobDefinition
 from shared.domain.audit import AuditAction
 from shared.domain.batches import BATCH_TRANSITIONS, OPEN_STATES, Batch, BatchChange
-from shared.domain.errors import BatchStateConflict
+from shared.domain.errors import BatchStateConflict, IdempotencyKeyReused
 from shared.domain.identity import BatchId, JobId
 from shared.domain.jobs import JobState
 from shared.storage.audit import AuditEntry
 from shared.storage.batch_changes import EndedItem
+from shared.storage.idempotency import IdempotencyKey, KeyClaim
 from shared.storage.reruns import Rerun
 from shared.storage.transactions import Transaction, Transactions
 from shared.streams.wake_ups import WakeUps
@@ -37,26 +41,35 @@ class RetryBatchItemsCommand:
     """Which items; an empty set stands for all that failed.
 
     Attributes:
+        key: A call that is repeated with it does nothing again; None for a call of its own.
         traceparent: The call's trace context; empty if it came without one.
     """
 
     batch_id: BatchId
     items: frozenset[int] = frozenset()
+    key: str | None = None
     traceparent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemsRetried:
-    """The batch as it is now, and how many items are tried again."""
+    """The batch as it is now, and how many items this call tries again.
+
+    Attributes:
+        replayed: An earlier call with the same key has done it, whatever has become of the items since.
+    """
 
     batch: Batch
     count: int
+    replayed: bool = False
 
 
 class RetryBatchItems:
     """Makes a new job under the number of each failed item; the old ones stay as they are.
 
     Of two calls for one item the second finds the new job there, which has not failed: so no item runs twice.
+    Once that one has failed too, only a key tells a call that is repeated from a new one. It is bound to the
+    first of the new jobs, and decides races as it does for creations.
     """
 
     def __init__(
@@ -67,6 +80,7 @@ class RetryBatchItems:
         quotas: OwnerQuotas = NO_QUOTAS,
         *,
         new_id: Callable[[], UUID],
+        keys_kept_for: timedelta,
         wake_dispatcher: asyncio.Event,
     ) -> None:
         self._transactions = transactions
@@ -74,6 +88,7 @@ class RetryBatchItems:
         self._wake_ups = wake_ups
         self._quotas = quotas
         self._new_id = new_id
+        self._keys_kept_for = keys_kept_for
         self._wake_dispatcher = wake_dispatcher
 
     async def __call__(self, caller: Caller, command: RetryBatchItemsCommand) -> ItemsRetried:
@@ -83,41 +98,71 @@ class RetryBatchItems:
             BatchNotFound: There is none for this caller.
             BatchStateConflict: The batch's state, or an item's, does not allow it, or an item's input can't
                 be had or used any more; no item is tried again.
+            IdempotencyKeyReused: The key stands for something else.
             TooManyJobs: The owner may not have so many active jobs.
             QuotaExceeded: The owner's day or month has no room for so many.
-            PlatformUnavailable: They may or may not be tried again; the batch tells.
+            PlatformUnavailable: They may or may not be tried again; calling again with the same key is safe.
         """
         batch_id, asking = command.batch_id, Asking(caller.subject, command.traceparent)
         async with self._transactions.begin() as transaction:
-            await visible_batch(transaction, caller, batch_id)
+            batch = await visible_batch(transaction, caller, batch_id)
+            first = JobId(self._new_id())
+            if await self._bound(transaction, batch, command, first) != first:
+                return ItemsRetried(await visible_batch(transaction, caller, batch_id), 0, replayed=True)
             await transaction.batch_changes.be_alone(batch_id)
             items = await transaction.batch_changes.lock_items(batch_id, command.items)
             batch = await visible_batch(transaction, caller, batch_id)
             _refuse(batch, items, command.items)
             if items:
-                await self._run_again(transaction, batch, items, asking)
+                await self._run_again(transaction, batch, items, asking, first)
                 await transaction.audit.add(
                     [AuditEntry(caller.subject, batch.owner, AuditAction.BATCH_RETRY, batch_id)]
                 )
                 batch = await visible_batch(transaction, caller, batch_id)
+            elif command.key is not None:
+                await transaction.idempotency.release(
+                    [IdempotencyKey(batch.owner, batch.job_type, command.key)]
+                )
         if items:
             log.info("batch.items_retried", batch_id=str(batch_id), items=len(items))
             self._wake_dispatcher.set()
             await self._wake_ups.batches_changed([batch_id])
         return ItemsRetried(batch, len(items))
 
+    async def _bound(
+        self, transaction: Transaction, batch: Batch, command: RetryBatchItemsCommand, first: JobId
+    ) -> JobId:
+        """Return the first new job of the call: the one to be made, unless its key is bound already."""
+        if command.key is None:
+            return first
+        key, fingerprint = IdempotencyKey(batch.owner, batch.job_type, command.key), _fingerprint(command)
+        claim = KeyClaim(key, fingerprint, first)
+        binding = (await transaction.idempotency.claim([claim], kept_for=self._keys_kept_for))[key]
+        if binding.job_id is None or binding.fingerprint != fingerprint:
+            raise IdempotencyKeyReused(binding.job_id, binding.batch_id)
+        return binding.job_id
+
     async def _run_again(
-        self, transaction: Transaction, batch: Batch, items: Sequence[EndedItem], asking: Asking
+        self,
+        transaction: Transaction,
+        batch: Batch,
+        items: Sequence[EndedItem],
+        asking: Asking,
+        first: JobId,
     ) -> None:
         definition = self._definition(batch, items)
         await self._quotas.require(transaction, batch.owner, len(items))
-        planned = {each.number: self._rerun(batch, each, definition, asking) for each in items}
+        job_ids = [first, *(JobId(self._new_id()) for _ in items[1:])]
+        planned = {
+            item.number: _rerun(batch, item, job_id, definition, asking)
+            for item, job_id in zip(items, job_ids, strict=True)
+        }
         made = await _made(transaction, list(planned.values()))
         for number, each in planned.items():
             if each.job_id not in made:
                 raise BatchStateConflict(batch.batch_id, f"the input of item {number} has expired")
-        job_ids = {number: each.job_id for number, each in planned.items()}
-        if not await transaction.batch_changes.retry(batch.batch_id, job_ids):
+        new = {number: each.job_id for number, each in planned.items()}
+        if not await transaction.batch_changes.retry(batch.batch_id, new):
             raise BatchStateConflict(batch.batch_id)
 
     def _definition(self, batch: Batch, items: Sequence[EndedItem]) -> JobDefinition:
@@ -128,15 +173,10 @@ class RetryBatchItems:
             raise BatchStateConflict(batch.batch_id, "its job type takes another version of inputs now")
         return definition
 
-    def _rerun(self, batch: Batch, item: EndedItem, definition: JobDefinition, asking: Asking) -> Rerun:
-        again = rerun(
-            item.job_id,
-            job_id=JobId(self._new_id()),
-            definition=definition,
-            priority=item.priority,
-            asking=asking,
-        )
-        return replace(again, batch_id=batch.batch_id, batch_item=item.number)
+
+def _rerun(batch: Batch, item: EndedItem, job_id: JobId, definition: JobDefinition, asking: Asking) -> Rerun:
+    again = rerun(item.job_id, job_id=job_id, definition=definition, priority=item.priority, asking=asking)
+    return replace(again, batch_id=batch.batch_id, batch_item=item.number)
 
 
 def _refuse(batch: Batch, items: Sequence[EndedItem], wanted: frozenset[int]) -> None:
@@ -165,3 +205,9 @@ async def _made(transaction: Transaction, reruns: Sequence[Rerun]) -> set[JobId]
         part = reruns[place : place + JOBS_PER_STATEMENT_MAX]
         made |= await transaction.reruns.create(part, also_again=True, action=None)
     return made
+
+
+def _fingerprint(command: RetryBatchItemsCommand) -> bytes:
+    """Hash what was asked for; the content of no other call looks like it."""
+    wanted = {"retry_of_batch": str(command.batch_id), "items": sorted(command.items)}
+    return hashlib.sha256(json_text.canonical(wanted)).digest()

@@ -99,6 +99,7 @@ def retry_command(
         return RetryBatchItemsCommand(
             fields.batch_id("batch_id", request.batch_id),
             items=_items(fields, request.items, items_max),
+            key=convert.idempotency_key(fields, request),
             traceparent=convert.trace_context(traceparent),
         )
 

@@ -9,6 +9,7 @@ from job_api.operations.create_batch import BatchCreation
 from job_api.operations.estimate_batch import BatchEstimate
 from job_api.operations.get_batch import BatchReading
 from job_api.operations.paging import Page
+from job_api.operations.retry_batch_items import ItemsRetried
 from job_api.operations.subscriptions import EndReason, KeepAlive
 from job_api.operations.watch_batch import WatchedBatch
 from job_api.rpc import pages
@@ -82,6 +83,12 @@ def batch_state_number(state: BatchState) -> batch_pb2.BatchState.ValueType:
 
 def creation_message(creation: BatchCreation) -> pb.CreateBatchResponse:
     return pb.CreateBatchResponse(batch=batch_message(creation.batch), replayed=creation.replayed)
+
+
+def retried_message(retried: ItemsRetried) -> pb.RetryBatchItemsResponse:
+    return pb.RetryBatchItemsResponse(
+        batch=batch_message(retried.batch), count=retried.count, replayed=retried.replayed
+    )
 
 
 def reading_message(reading: BatchReading, *, inside: bool) -> pb.GetBatchResponse:

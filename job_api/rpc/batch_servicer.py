@@ -105,9 +105,7 @@ class BatchServicer(job_control_pb2_grpc.JobControlServicer):
             request, items_max=self._batch_limits.items_max, traceparent=traceparent(context)
         )
         retried = await self._about_batches.retry_batch_items(convert.caller(), command)
-        return pb.RetryBatchItemsResponse(
-            batch=batch_messages.batch_message(retried.batch), count=retried.count
-        )
+        return batch_messages.retried_message(retried)
 
     async def SelectBatchItems(
         self, request: pb.SelectBatchItemsRequest, context: Context

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from job_api.operations.caller import Caller
 from job_api.operations.create_jobs import Wish
@@ -81,9 +82,12 @@ def create_job_command(
         )
 
 
-def idempotency_key(
-    fields: Fields, request: pb.CreateJobRequest | pb.RetryJobRequest | pb.CreateBatchRequest
-) -> str | None:
+Keyed: TypeAlias = (
+    pb.CreateJobRequest | pb.RetryJobRequest | pb.CreateBatchRequest | pb.RetryBatchItemsRequest
+)
+
+
+def idempotency_key(fields: Fields, request: Keyed) -> str | None:
     """None where there is none."""
     key = request.idempotency_key if request.HasField("idempotency_key") else None
     if key is not None and not IDEMPOTENCY_KEY.fullmatch(key):

@@ -2,9 +2,9 @@
 
 Lock order in every transaction: limit rows, which claims alone lock, executor sessions, idempotency keys,
 jobs, dispatch rows, leases, days of owners, batches; within each by id. The dispatcher locks dispatch rows
-only, and waits for nothing. CancelBatch and RetryBatchItems lock nothing before they are alone with their
-batch (`be_alone`); the former locks it before dispatch rows, which others that wait for a batch hold only of
-their own jobs.
+only, and waits for nothing. CancelBatch and RetryBatchItems lock nothing but a key before they are alone with
+their batch (`be_alone`); the former locks it before dispatch rows, which others that wait for a batch hold
+only of their own jobs.
 """
 
 from __future__ import annotations

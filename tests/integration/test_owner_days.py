@@ -183,6 +183,7 @@ async def test_a_projector_and_a_retry_of_items_lock_in_one_order(
         wake_ups,
         OwnerQuotas(OwnerLimits(jobs_per_day=10)),
         new_id=new_id,
+        keys_kept_for=timedelta(hours=24),
         wake_dispatcher=asyncio.Event(),
     )
     async with transactions.begin() as transaction:

@@ -45,7 +45,13 @@ class BatchCalls:
         )
         self.cancel_batch = CancelBatch(transactions, wake_ups)
         self.retry_items = RetryBatchItems(
-            transactions, catalog, wake_ups, quotas, new_id=new_id, wake_dispatcher=self.woken
+            transactions,
+            catalog,
+            wake_ups,
+            quotas,
+            new_id=new_id,
+            keys_kept_for=KEY_LIFE,
+            wake_dispatcher=self.woken,
         )
         self.select_items = SelectBatchItems(transactions, wake_ups)
         self.advance_batch = AdvanceBatch(transactions, wake_ups)
@@ -58,8 +64,10 @@ class BatchCalls:
     async def cancel(self, batch_id: BatchId, *, caller: Caller = OWNER) -> Batch:
         return await self.cancel_batch(caller, batch_id)
 
-    async def retry(self, batch_id: BatchId, *items: int, caller: Caller = OWNER) -> ItemsRetried:
-        return await self.retry_items(caller, RetryBatchItemsCommand(batch_id, frozenset(items)))
+    async def retry(
+        self, batch_id: BatchId, *items: int, key: str | None = None, caller: Caller = OWNER
+    ) -> ItemsRetried:
+        return await self.retry_items(caller, RetryBatchItemsCommand(batch_id, frozenset(items), key))
 
     async def select(self, batch_id: BatchId, *items: int, caller: Caller = OWNER) -> Batch:
         return await self.select_items(caller, batch_id, frozenset(items))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from operator import methodcaller
 from uuid import UUID
 
 import grpc
@@ -10,8 +11,8 @@ import pytest
 
 from job_api.client import BatchId, CallFailed, Client, JobId, JobState, Target, errors
 from shared.domain.errors import BatonError
+from shared.gen.baton.v1 import batch_pb2, job_pb2
 from shared.gen.baton.v1 import job_control_pb2 as pb
-from shared.gen.baton.v1 import job_pb2
 from tests.support.scripted_control import JOB, a_job, answer, fail, refuse, scripted_control
 
 JOB_ID = JobId(UUID(JOB))
@@ -149,6 +150,21 @@ def test_a_creation_without_a_key_gets_one_that_all_its_tries_share() -> None:
     assert first == second
     assert len(first.idempotency_key) == 32
     assert first.input == b'{"items": 3}'
+
+
+def test_every_try_of_a_retry_of_items_has_the_same_key_which_a_caller_may_name() -> None:
+    batch_id, batch = BatchId(UUID(JOB)), batch_pb2.Batch(batch_id=JOB, state=batch_pb2.BATCH_STATE_QUEUED)
+    with scripted_control() as control:
+        for key in (None, "night-0001"):
+            call = control.calling(methodcaller("retry_batch_items", batch_id, idempotency_key=key))
+            first, rpc = control.asked("RetryBatchItems")
+            fail(rpc, grpc.StatusCode.UNAVAILABLE)
+            second, rpc = control.asked("RetryBatchItems")
+            answer(rpc, pb.RetryBatchItemsResponse(batch=batch, replayed=True))
+
+            assert (call.result().count, call.result().replayed) == (0, True)
+            assert first == second
+            assert len(first.idempotency_key) == 32 if key is None else first.idempotency_key == key
 
 
 def test_two_creations_without_a_key_create_two_jobs() -> None:

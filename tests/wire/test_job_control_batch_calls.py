@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from shared.domain.attempts import AttemptEnd, AttemptOutcome
@@ -14,7 +15,7 @@ from shared.gen.baton.v1 import job_control_pb2 as pb
 from tests.support import batch_wire, batches
 from tests.support.batch_wire import counted, state_of
 from tests.support.batches import SUCCESS
-from tests.support.control_service import Control, bearing, control_running, listed_ids
+from tests.support.control_service import Control, bearing, control_running, listed_ids, refused
 
 BROKEN = AttemptEnd(AttemptOutcome.FAILED, JobError("INPUT_BROKEN", "no image in it", "at 10.0.0.7"))
 
@@ -165,6 +166,23 @@ async def test_retried_items_have_new_jobs_under_their_numbers(control: Control)
     assert (rest.count, counted(rest.batch.counters)) == (1, "1/0/2/0/0")
     items = (await control.stub.ListBatchItems(pb.ListBatchItemsRequest(batch_id=batch.batch_id))).items
     assert [each.attempt_count for each in items] == [1, 1, 2]
+
+
+async def test_a_retry_of_items_that_is_repeated_with_its_key_tries_nothing_again(control: Control) -> None:
+    batch = await batch_wire.create(control, 2)
+    await batch_wire.end(control, batch, {1: BROKEN, 2: BROKEN})
+    request = pb.RetryBatchItemsRequest(batch_id=batch.batch_id, idempotency_key="night-0001")
+    first = await control.stub.RetryBatchItems(request)
+    await batch_wire.end(control, batch, {1: BROKEN, 2: BROKEN})
+    again = await control.stub.RetryBatchItems(request)
+
+    assert [(each.count, each.replayed) for each in (first, again)] == [(2, False), (0, True)]
+    assert (state_of(again.batch.state), counted(again.batch.counters)) == ("FAILED", "0/0/0/2/0")
+    request.items.append(1)
+    refusal = await refused(control.stub.RetryBatchItems(request))
+    assert (refusal.code, refusal.reason) == (grpc.StatusCode.ALREADY_EXISTS, "IDEMPOTENCY_KEY_REUSED")
+    items = (await control.stub.ListBatchItems(pb.ListBatchItemsRequest(batch_id=batch.batch_id))).items
+    assert refusal.metadata == {"job_id": items[0].job.job_id}
 
 
 async def test_succeeded_items_are_selected_exported_and_stored(control: Control) -> None:

@@ -101,6 +101,11 @@ MALFORMED: list[tuple[str, Any, list[str]]] = [
     ("CreateBatch", a_request(job_type=""), ["job_type"]),
     ("CreateBatch", a_request(job_type=LONG), ["job_type"]),
     ("CreateBatch", a_request(idempotency_key="short"), ["idempotency_key"]),
+    (
+        "RetryBatchItems",
+        pb.RetryBatchItemsRequest(batch_id=NO_BATCH, idempotency_key="a key with spaces"),
+        ["idempotency_key"],
+    ),
     ("CreateBatch", a_request(title="a\0b"), ["title"]),
     ("CreateBatch", a_request(title="x" * 201), ["title"]),
     ("CreateBatch", a_request(target=job_pb2.Target(type="t")), ["target.id"]),

@@ -1750,8 +1750,11 @@ class RetryBatchItemsRequest(_message.Message):
 
     BATCH_ID_FIELD_NUMBER: _builtins.int
     ITEMS_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     batch_id: _builtins.str
     """Required. UUID."""
+    idempotency_key: _builtins.str
+    """Optional. Makes the call idempotent, like in CreateJob."""
     @_builtins.property
     def items(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Optional. Item numbers; empty means all failed items."""
@@ -1761,12 +1764,15 @@ class RetryBatchItemsRequest(_message.Message):
         *,
         batch_id: _builtins.str = ...,
         items: _abc.Iterable[_builtins.int] | None = ...,
+        idempotency_key: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_idempotency_key", b"_idempotency_key", "idempotency_key", b"idempotency_key"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "items", b"items"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_idempotency_key", b"_idempotency_key", "batch_id", b"batch_id", "idempotency_key", b"idempotency_key", "items", b"items"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__idempotency_key: _TypeAlias = _typing.Literal["idempotency_key"]  # noqa: Y015
+    _WhichOneofArgType__idempotency_key: _TypeAlias = _typing.Literal["_idempotency_key", b"_idempotency_key"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__idempotency_key) -> _WhichOneofReturnType__idempotency_key | None: ...
 
 Global___RetryBatchItemsRequest: _TypeAlias = RetryBatchItemsRequest  # noqa: Y015
 
@@ -1778,8 +1784,11 @@ class RetryBatchItemsResponse(_message.Message):
 
     BATCH_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
+    REPLAYED_FIELD_NUMBER: _builtins.int
     count: _builtins.int
-    """Items that are tried again."""
+    """Items that this call tries again; 0 in a replay."""
+    replayed: _builtins.bool
+    """True if an earlier call with the same key has done it."""
     @_builtins.property
     def batch(self) -> _batch_pb2.Batch:
         """The batch as it is now."""
@@ -1789,10 +1798,11 @@ class RetryBatchItemsResponse(_message.Message):
         *,
         batch: _batch_pb2.Batch | None = ...,
         count: _builtins.int = ...,
+        replayed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "count", b"count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "count", b"count", "replayed", b"replayed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -239,12 +239,15 @@ class JobControlStub:
     Each gets a new job under its number, whose `origin_job_id` is the failed one. A batch that is PARTIALLY_FAILED or FAILED
     becomes QUEUED; one with open items, that was not cancelled, stays as it is. All or none: if one can't be tried again none
     is. Of two calls for one item the second is refused; where all failed items are meant, and none is left while others are
-    open, it is OK with a `count` of 0.
+    open, it is OK with a `count` of 0. Idempotent by `idempotency_key`, like CreateJob: a call that is repeated after its answer
+    was lost tries nothing again, also where an item has failed once more meanwhile.
 
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
     * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it; an item's input has
       expired; or the job type is gone, or takes another version of inputs now. The message says which.
+    * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` or `batch_id`
+      names it.
     * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner leaves no room for all of them; none is
       tried again.
     """
@@ -554,12 +557,15 @@ class JobControlAsyncStub(JobControlStub):
     Each gets a new job under its number, whose `origin_job_id` is the failed one. A batch that is PARTIALLY_FAILED or FAILED
     becomes QUEUED; one with open items, that was not cancelled, stays as it is. All or none: if one can't be tried again none
     is. Of two calls for one item the second is refused; where all failed items are meant, and none is left while others are
-    open, it is OK with a `count` of 0.
+    open, it is OK with a `count` of 0. Idempotent by `idempotency_key`, like CreateJob: a call that is repeated after its answer
+    was lost tries nothing again, also where an item has failed once more meanwhile.
 
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
     * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it; an item's input has
       expired; or the job type is gone, or takes another version of inputs now. The message says which.
+    * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` or `batch_id`
+      names it.
     * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner leaves no room for all of them; none is
       tried again.
     """
@@ -998,12 +1004,15 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         Each gets a new job under its number, whose `origin_job_id` is the failed one. A batch that is PARTIALLY_FAILED or FAILED
         becomes QUEUED; one with open items, that was not cancelled, stays as it is. All or none: if one can't be tried again none
         is. Of two calls for one item the second is refused; where all failed items are meant, and none is left while others are
-        open, it is OK with a `count` of 0.
+        open, it is OK with a `count` of 0. Idempotent by `idempotency_key`, like CreateJob: a call that is repeated after its answer
+        was lost tries nothing again, also where an item has failed once more meanwhile.
 
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
         * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch's state, or an item's, does not allow it; an item's input has
           expired; or the job type is gone, or takes another version of inputs now. The message says which.
+        * `ALREADY_EXISTS` (`IDEMPOTENCY_KEY_REUSED`): the key stands for something else; the metadata `job_id` or `batch_id`
+          names it.
         * `RESOURCE_EXHAUSTED` (`TOO_MANY_JOBS`, `QUOTA_EXCEEDED`): a limit of the owner leaves no room for all of them; none is
           tried again.
         """
