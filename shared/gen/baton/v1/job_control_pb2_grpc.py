@@ -392,7 +392,8 @@ class JobControlServicer(object):
     def RetryJobs(self, request, context):
         """Retries all FAILED or CANCELLED jobs that fit a filter, in bounded steps; a dry run only counts. Needs `jobs.write`.
 
-        Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat.
+        Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat;
+        it then runs new jobs again, too, that have failed meanwhile.
         One call does a part; the token leads to the rest. A job that a limit of its owner refuses is not passed over: the call
         ends before it, and the token leads there. If that still refuses, the next call ends with the limit's error.
 

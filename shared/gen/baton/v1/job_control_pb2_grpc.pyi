@@ -155,7 +155,8 @@ class JobControlStub:
     RetryJobs: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.RetryJobsRequest, _job_control_pb2.RetryJobsResponse]
     """Retries all FAILED or CANCELLED jobs that fit a filter, in bounded steps; a dry run only counts. Needs `jobs.write`.
 
-    Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat.
+    Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat;
+    it then runs new jobs again, too, that have failed meanwhile.
     One call does a part; the token leads to the rest. A job that a limit of its owner refuses is not passed over: the call
     ends before it, and the token leads there. If that still refuses, the next call ends with the limit's error.
 
@@ -473,7 +474,8 @@ class JobControlAsyncStub(JobControlStub):
     RetryJobs: _aio.UnaryUnaryMultiCallable[_job_control_pb2.RetryJobsRequest, _job_control_pb2.RetryJobsResponse]  # type: ignore[assignment]
     """Retries all FAILED or CANCELLED jobs that fit a filter, in bounded steps; a dry run only counts. Needs `jobs.write`.
 
-    Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat.
+    Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat;
+    it then runs new jobs again, too, that have failed meanwhile.
     One call does a part; the token leads to the rest. A job that a limit of its owner refuses is not passed over: the call
     ends before it, and the token leads there. If that still refuses, the next call ends with the limit's error.
 
@@ -866,7 +868,8 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_job_control_pb2.RetryJobsResponse, _abc.Awaitable[_job_control_pb2.RetryJobsResponse]]:
         """Retries all FAILED or CANCELLED jobs that fit a filter, in bounded steps; a dry run only counts. Needs `jobs.write`.
 
-        Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat.
+        Newest first. Jobs that RetryJob would refuse, or that were run again before, are passed over, so a call is safe to repeat;
+        it then runs new jobs again, too, that have failed meanwhile.
         One call does a part; the token leads to the rest. A job that a limit of its owner refuses is not passed over: the call
         ends before it, and the token leads there. If that still refuses, the next call ends with the limit's error.
 
