@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shared.gen.baton.v1 import batch_pb2
+from verification.cases.batch_changes import every_call_races_every_other_under_fire
 from verification.cases.case import Case
 from verification.evidence.batches import COUNTERS
 from verification.evidence.tables import OF_RUN
@@ -135,4 +136,12 @@ async def _require_retried(
     require(more == failing * len(created), f"{more} jobs were made by retries of {failing * len(created)}")
 
 
-CASE = Case(14, "batches", (counters_are_exact_under_fire, a_cancel_half_way_skips_what_waits))
+CASE = Case(
+    14,
+    "batches",
+    (
+        counters_are_exact_under_fire,
+        a_cancel_half_way_skips_what_waits,
+        every_call_races_every_other_under_fire,
+    ),
+)
