@@ -18,6 +18,7 @@ from shared.domain.audit import AuditAction
 from shared.domain.identity import JobId, Owner
 from shared.storage import control_tables
 from shared.storage.database import Connection
+from shared.storage.list_conditions import Condition, behind, between
 from shared.storage.rows import columns, unnested
 
 _RECORDS = control_tables.audit_records
@@ -134,20 +135,14 @@ def page_statement(
     )
 
 
-def _conditions(wanted: AuditFilter, after: AuditPosition | None) -> Iterator[sa.ColumnElement[bool]]:
+def _conditions(wanted: AuditFilter, after: AuditPosition | None) -> Iterator[Condition]:
     if wanted.subject is not None:
         yield _RECORDS.c.subject == wanted.subject
     if wanted.aggregate_id is not None:
         yield _RECORDS.c.aggregate_id == wanted.aggregate_id
-    if wanted.recorded_from is not None:
-        yield _RECORDS.c.record_time >= wanted.recorded_from
     # One upper bound, and the nearer one: with two, an index is read from the farther one on.
-    if after is None:
-        if wanted.recorded_to is not None:
-            yield _RECORDS.c.record_time < wanted.recorded_to
-    else:
-        place = sa.tuple_(_RECORDS.c.record_time, _RECORDS.c.audit_id)
-        yield place < sa.tuple_(
-            sa.literal(after.record_time, _RECORDS.c.record_time.type),
-            sa.literal(after.audit_id, _RECORDS.c.audit_id.type),
-        )
+    yield from between(
+        _RECORDS.c.record_time, wanted.recorded_from, wanted.recorded_to if after is None else None
+    )
+    if after is not None:
+        yield behind(_RECORDS.c.record_time, _RECORDS.c.audit_id, (after.record_time, after.audit_id))

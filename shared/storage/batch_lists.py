@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,9 +15,9 @@ from shared.domain.identity import BatchId, JobType, Owner
 from shared.domain.jobs import JobState
 from shared.storage import tables
 from shared.storage.job_lists import READ
+from shared.storage.list_conditions import Condition, behind, between, holds
 
 _BATCHES, _ITEMS, _JOBS = tables.batches, tables.batch_items, tables.jobs
-_SPECIAL, _ESCAPED = r"[\\%_]", r"\\\g<0>"
 _NEWEST_FIRST = (_BATCHES.c.create_time.desc(), _BATCHES.c.batch_id.desc())
 
 
@@ -54,7 +53,7 @@ def page_statement(batch_filter: BatchFilter, *, after: BatchPosition | None, li
     Of each state that is wanted a page is found by itself, for the index that begins with the state.
     """
     conditions = list(_conditions(batch_filter, after))
-    of_states: list[list[sa.ColumnElement[bool]]] = [
+    of_states: list[list[Condition]] = [
         [_BATCHES.c.state == state] for state in sorted(batch_filter.states)
     ] or [[]]
     parts = [
@@ -104,7 +103,7 @@ def items_statement(
     )
 
 
-def _conditions(batch_filter: BatchFilter, after: BatchPosition | None) -> Iterator[sa.ColumnElement[bool]]:
+def _conditions(batch_filter: BatchFilter, after: BatchPosition | None) -> Iterator[Condition]:
     equal = {
         _BATCHES.c.owner: batch_filter.owner,
         _BATCHES.c.job_type: batch_filter.job_type,
@@ -112,15 +111,8 @@ def _conditions(batch_filter: BatchFilter, after: BatchPosition | None) -> Itera
         _BATCHES.c.target_id: batch_filter.target_id,
     }
     yield from (column == value for column, value in equal.items() if value is not None)
-    if batch_filter.created_from is not None:
-        yield _BATCHES.c.create_time >= batch_filter.created_from
-    if batch_filter.created_to is not None:
-        yield _BATCHES.c.create_time < batch_filter.created_to
+    yield from between(_BATCHES.c.create_time, batch_filter.created_from, batch_filter.created_to)
     if batch_filter.text:
-        yield _BATCHES.c.title.ilike(f"%{re.sub(_SPECIAL, _ESCAPED, batch_filter.text)}%")
+        yield holds(_BATCHES.c.title, batch_filter.text)
     if after is not None:
-        place = sa.tuple_(_BATCHES.c.create_time, _BATCHES.c.batch_id)
-        yield place < sa.tuple_(
-            sa.literal(after.create_time, _BATCHES.c.create_time.type),
-            sa.literal(after.batch_id, _BATCHES.c.batch_id.type),
-        )
+        yield behind(_BATCHES.c.create_time, _BATCHES.c.batch_id, (after.create_time, after.batch_id))

@@ -8,7 +8,6 @@ asked for, or SUCCEEDED jobs, which most are, the state is looked at in each job
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,6 +18,7 @@ import sqlalchemy as sa
 from shared.domain.identity import BatchId, JobId, JobType, Owner, QueueName
 from shared.domain.jobs import RETRYABLE_STATES, JobState
 from shared.storage import tables
+from shared.storage.list_conditions import Condition, behind, between, holds
 
 _JOBS, _LEASES, _OUTBOX = tables.jobs, tables.leases, tables.outbox
 _NEWEST_FIRST = (_JOBS.c.create_time.desc(), _JOBS.c.job_id.desc())
@@ -29,10 +29,6 @@ _UNSUCCESSFUL = sa.or_(
     _JOBS.c.error_code.is_not(None), _JOBS.c.cancel_request_time.is_not(None), _JOBS.c.skipping
 )
 _DISPATCH = _OUTBOX.c.event_type == sa.text("'job.dispatch'")
-
-_SPECIAL, _ESCAPED = re.compile(r"[\\%_]"), r"\\\g<0>"
-
-Condition = sa.ColumnElement[bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,14 +106,12 @@ def conditions(job_filter: JobFilter) -> list[Condition]:
     }
     found: list[Condition] = [column == value for column, value in equal.items() if value is not None]
     found += _of_states(job_filter.states)
-    if job_filter.created_from is not None:
-        found.append(_JOBS.c.create_time >= job_filter.created_from)
-    if job_filter.created_to is not None:
-        found.append(_JOBS.c.create_time < job_filter.created_to)
+    found += between(_JOBS.c.create_time, job_filter.created_from, job_filter.created_to)
     if job_filter.labels:
         found += [_JOBS.c.labels.contains(dict(job_filter.labels)), _LABELLED]
     if job_filter.text:
-        found.append(_has_text(job_filter.text))
+        searched = (_JOBS.c.target_id, _JOBS.c.error_code, _JOBS.c.error_message)
+        found.append(sa.or_(*(holds(each, job_filter.text) for each in searched)))
     return found
 
 
@@ -128,12 +122,6 @@ def _of_states(states: frozenset[JobState]) -> Iterator[Condition]:
         yield _UNSUCCESSFUL  # which follows, but lets the planner see an index
 
 
-def _has_text(text: str) -> Condition:
-    pattern = f"%{re.sub(_SPECIAL, _ESCAPED, text)}%"
-    searched = (_JOBS.c.target_id, _JOBS.c.error_code, _JOBS.c.error_message)
-    return sa.or_(*(each.ilike(pattern) for each in searched))
-
-
 def _parts(job_filter: JobFilter) -> Iterator[Part]:
     """Take a page apart by states: a job is in at most one part, for each looks at its present state."""
     states = job_filter.states
@@ -142,7 +130,7 @@ def _parts(job_filter: JobFilter) -> Iterator[Part]:
         yield every(job_filter)
         return
     if JobState.QUEUED in states:
-        yield _queued(replace(job_filter, states=frozenset({JobState.QUEUED})))
+        yield _queued(job_filter)
     if JobState.RUNNING in states:
         yield _running(replace(job_filter, states=frozenset({JobState.RUNNING})))
     if ended := states & RETRYABLE_STATES:
@@ -166,14 +154,14 @@ def _running(job_filter: JobFilter) -> Part:
 
 def _queued(job_filter: JobFilter) -> Part:
     """Jobs with a dispatch row of the first attempt; it has their owner and time, and so the list's order."""
-    rest = replace(job_filter, owner=None, created_from=None, created_to=None)
-    found = [_DISPATCH, _OUTBOX.c.attempt == sa.text("1"), _OUTBOX.c.aggregate_id == _JOBS.c.job_id]
+    rest = replace(job_filter, owner=None, created_from=None, created_to=None, states=frozenset())
+    # So nearly all of these jobs are QUEUED. The planner, who knows how few of all jobs are, would sort them.
+    is_queued = sa.case((_JOBS.c.state == JobState.QUEUED, sa.true()), else_=sa.false())
+    first = _OUTBOX.c.attempt == sa.text("1")
+    found = [_DISPATCH, first, _OUTBOX.c.aggregate_id == _JOBS.c.job_id, is_queued]
     if job_filter.owner is not None:
         found.append(_OUTBOX.c.owner == job_filter.owner)
-    if job_filter.created_from is not None:
-        found.append(_OUTBOX.c.create_time >= job_filter.created_from)
-    if job_filter.created_to is not None:
-        found.append(_OUTBOX.c.create_time < job_filter.created_to)
+    found += between(_OUTBOX.c.create_time, job_filter.created_from, job_filter.created_to)
     return Part(_OUTBOX.c.create_time, _OUTBOX.c.aggregate_id, [*found, *conditions(rest)])
 
 
@@ -181,14 +169,8 @@ def newest(part: Part, *, after: Position | None, limit: int) -> sa.Select[Any]:
     """Select `create_time` and `job_id` of the next jobs of a part from behind `after` on, newest first."""
     statement = sa.select(part.create_time, part.job_id.label("job_id")).where(*part.conditions)
     if after is not None:
-        place = sa.tuple_(part.create_time, part.job_id)
-        statement = statement.where(
-            place
-            < sa.tuple_(
-                sa.literal(after.create_time, _JOBS.c.create_time.type),
-                sa.literal(after.job_id, _JOBS.c.job_id.type),
-            )
-        )
+        place = (after.create_time, after.job_id)
+        statement = statement.where(behind(part.create_time, part.job_id, place))
     if part.is_small:
         fenced = statement.offset(0).subquery()
         statement, part = sa.select(fenced), Part(fenced.c.create_time, fenced.c.job_id, ())
