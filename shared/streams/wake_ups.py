@@ -6,6 +6,7 @@ committed ever fails because of a hint.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -36,6 +37,13 @@ for gone after as long again."""
 
 CONFIRM_SECONDS = 2.0
 """A server that does not confirm a subscription within this time is away."""
+
+HELD_UP_SECONDS = 0.5
+"""A server that fails a hint only after this long hangs; one that refuses it does so at once."""
+
+QUIET = timedelta(seconds=5)
+"""No hint is tried for so long once one was held up: a call with many of them waits for a server that hangs
+no longer than a call with one."""
 
 JOBS_PER_HINT_MAX = 1_000
 """Keeps a hint below 20 KiB."""
@@ -68,9 +76,11 @@ Hint = StreamsFilled | JobsChanged | CancelsRequested
 class WakeUps:
     """Sends hints, and listens to them."""
 
-    def __init__(self, redis: Redis, *, prefix: str) -> None:
+    def __init__(self, redis: Redis, *, prefix: str, clock: Clock | None = None) -> None:
         self._redis = redis
         self._prefix = prefix
+        self._clock = clock or SystemClock()
+        self._quiet_until = -math.inf
 
     async def jobs_changed(self, job_ids: Collection[JobId]) -> None:
         """Hint that jobs have news; never fails because Redis is away."""
@@ -103,11 +113,16 @@ class WakeUps:
         return Hints(self._redis, names, silence=silence, heeded=heeded, clock=SystemClock())
 
     async def _publish(self, channel: Channel, message: Message) -> None:
+        began = self._clock.monotonic()
+        if began < self._quiet_until:
+            return
         try:
             with translated():
                 await self._redis.publish(channel_name(self._prefix, channel), message.SerializeToString())
         except PlatformUnavailable as error:
             log.warning("wake_up.lost", channel=channel, error=repr(error.__cause__))
+            if (now := self._clock.monotonic()) - began > HELD_UP_SECONDS:
+                self._quiet_until = now + QUIET.total_seconds()
 
 
 class Hints:
