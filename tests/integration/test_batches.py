@@ -50,6 +50,7 @@ CALLS: dict[str, Callable[[BatchCalls, BatchId, Caller], Awaitable[Any]]] = {
 LEADS_TO = {
     (CANCEL, S.QUEUED): S.CANCELLED,
     (CANCEL, S.RUNNING): S.CANCELLED,
+    (CANCEL, S.CANCELLED): S.CANCELLED,
     (RETRY, S.QUEUED): S.QUEUED,
     (RETRY, S.RUNNING): S.RUNNING,
     (RETRY, S.PARTIALLY_FAILED): S.QUEUED,
@@ -66,7 +67,13 @@ LEADS_TO = {
     (STORE, S.STORED): S.STORED,
 }
 """What a call leads to from each state; what is not here is refused and changes nothing."""
-REPEATED = {(RETRY, S.QUEUED), (SELECT, S.SELECTED), (EXPORT, S.EXPORTED), (STORE, S.STORED)}
+REPEATED = {
+    (CANCEL, S.CANCELLED),
+    (RETRY, S.QUEUED),
+    (SELECT, S.SELECTED),
+    (EXPORT, S.EXPORTED),
+    (STORE, S.STORED),
+}
 """Allowed, and nothing is written: it is done already, or there is nothing to do."""
 
 

@@ -145,6 +145,8 @@ async def test_a_cancel_skips_what_waits_at_once_and_lets_finish_what_runs(contr
     await batch_wire.end(control, batch, {2: SUCCESS})
     shown = (await batch_wire.shown(control, batch)).batch
     assert (state_of(shown.state), counted(shown.counters), shown.progress) == ("CANCELLED", "0/0/2/0/2", 100)
+    answer = await control.stub.CancelBatch(pb.CancelBatchRequest(batch_id=batch.batch_id))
+    assert answer.batch == shown
 
 
 async def test_retried_items_have_new_jobs_under_their_numbers(control: Control) -> None:

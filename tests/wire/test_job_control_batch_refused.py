@@ -225,7 +225,7 @@ async def test_what_the_state_does_not_allow_is_a_conflict(control: Control) -> 
     named = pb.RetryBatchItemsRequest(batch_id=batch.batch_id, items=[1])
     unknown = pb.SelectBatchItemsRequest(batch_id=batch.batch_id, items=[3])
     for call, said in (
-        (control.stub.CancelBatch(pb.CancelBatchRequest(batch_id=batch.batch_id)), "it has settled"),
+        (control.stub.CancelBatch(pb.CancelBatchRequest(batch_id=batch.batch_id)), "it is AWAITING_REVIEW"),
         (control.stub.RetryBatchItems(named), "it is AWAITING_REVIEW"),
         (control.stub.SelectBatchItems(unknown), "it has no item 3"),
         (control.stub.AdvanceBatch(ABOUT_ONE["AdvanceBatch"](batch.batch_id)), ""),

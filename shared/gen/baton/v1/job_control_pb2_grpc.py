@@ -497,11 +497,11 @@ class JobControlServicer(object):
         """Cancels a batch: waiting items are skipped at once, running ones finish. Needs the scope `jobs.write`.
 
         A running item may still succeed; any other end of its attempt skips it. Once none runs the batch is CANCELLED, whatever
-        has succeeded. Asking again before that is OK again, and changes nothing.
+        has succeeded. Asking again, also after that, is OK again, and changes nothing.
 
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
-        * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch has settled.
+        * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch has settled otherwise.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

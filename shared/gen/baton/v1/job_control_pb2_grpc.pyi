@@ -228,11 +228,11 @@ class JobControlStub:
     """Cancels a batch: waiting items are skipped at once, running ones finish. Needs the scope `jobs.write`.
 
     A running item may still succeed; any other end of its attempt skips it. Once none runs the batch is CANCELLED, whatever
-    has succeeded. Asking again before that is OK again, and changes nothing.
+    has succeeded. Asking again, also after that, is OK again, and changes nothing.
 
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
-    * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch has settled.
+    * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch has settled otherwise.
     """
     RetryBatchItems: _grpc.UnaryUnaryMultiCallable[_job_control_pb2.RetryBatchItemsRequest, _job_control_pb2.RetryBatchItemsResponse]
     """Tries failed items of a batch again, all or some. Needs the scope `jobs.write`.
@@ -547,11 +547,11 @@ class JobControlAsyncStub(JobControlStub):
     """Cancels a batch: waiting items are skipped at once, running ones finish. Needs the scope `jobs.write`.
 
     A running item may still succeed; any other end of its attempt skips it. Once none runs the batch is CANCELLED, whatever
-    has succeeded. Asking again before that is OK again, and changes nothing.
+    has succeeded. Asking again, also after that, is OK again, and changes nothing.
 
     Errors:
     * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
-    * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch has settled.
+    * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch has settled otherwise.
     """
     RetryBatchItems: _aio.UnaryUnaryMultiCallable[_job_control_pb2.RetryBatchItemsRequest, _job_control_pb2.RetryBatchItemsResponse]  # type: ignore[assignment]
     """Tries failed items of a batch again, all or some. Needs the scope `jobs.write`.
@@ -989,11 +989,11 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         """Cancels a batch: waiting items are skipped at once, running ones finish. Needs the scope `jobs.write`.
 
         A running item may still succeed; any other end of its attempt skips it. Once none runs the batch is CANCELLED, whatever
-        has succeeded. Asking again before that is OK again, and changes nothing.
+        has succeeded. Asking again, also after that, is OK again, and changes nothing.
 
         Errors:
         * `NOT_FOUND` (`BATCH_NOT_FOUND`): there is no such batch for this caller.
-        * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch has settled.
+        * `FAILED_PRECONDITION` (`BATCH_STATE_CONFLICT`): the batch has settled otherwise.
         """
 
     @_abc_1.abstractmethod
