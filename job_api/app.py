@@ -44,12 +44,12 @@ from job_api.operations.watch_events import WatchEvents
 from job_api.operations.watch_job import WatchJob
 from job_api.operations.watch_jobs import WatchJobs
 from job_api.parts import Parts, made
+from job_api.rpc.calls import RequestLimits
 from job_api.rpc.job_control_servicer import (
     SCOPES,
     SERVICE_NAME,
     JobControlServicer,
     Operations,
-    RequestLimits,
 )
 from job_api.rpc.operator_servicer import OperatorOperations
 from job_api.settings import ApiSettings

@@ -10,7 +10,7 @@ from job_api.operations.paging import PageRequest
 from job_api.operations.retry_batch_items import RetryBatchItemsCommand
 from job_api.operations.watch_batch import WatchBatchCommand
 from job_api.rpc import convert
-from job_api.rpc.fields import Fields
+from job_api.rpc.fields import NAME_CHARACTERS_MAX, Fields
 from shared.domain.batches import BATCH_TRANSITIONS, BatchChange, BatchState
 from shared.domain.identity import BatchId, JobType
 from shared.domain.jobs import JobState
@@ -65,23 +65,21 @@ def estimate(request: pb.EstimateBatchRequest, *, items_max: int) -> tuple[str, 
 def batch_list(request: pb.ListBatchesRequest) -> tuple[BatchFilter, PageRequest]:
     with Fields() as fields:
         states = _batch_states(fields, request.states)
-        job_type = fields.text("job_type", request.job_type, most=convert.JOB_TYPE_CHARACTERS_MAX)
+        job_type = fields.text("job_type", request.job_type, most=NAME_CHARACTERS_MAX)
         created_from, created_to = (
             fields.time(request, name) for name in ("create_time_from", "create_time_to")
         )
-        target = convert.wanted_target(fields, request)
+        target_type, target_id = convert.wanted_target(fields, request)
         owner = fields.owner("owner", request.owner)
-        if request.text:
-            fields.text("text", request.text, least=3, most=100)
         batch_filter = BatchFilter(
             owner=owner,
             states=states,
             job_type=JobType(job_type) if job_type else None,
             created_from=created_from,
             created_to=created_to,
-            target_type=target.type if target else None,
-            target_id=(target.id or None) if target else None,
-            text=request.text or None,
+            target_type=target_type,
+            target_id=target_id,
+            text=fields.searched("text", request.text),
         )
         return batch_filter, fields.page(request)
 
@@ -124,13 +122,11 @@ def advance(request: pb.AdvanceBatchRequest) -> tuple[BatchId, BatchState]:
 def watch_command(request: pb.WatchBatchRequest) -> WatchBatchCommand:
     with Fields() as fields:
         batch_id = fields.batch_id("batch_id", request.batch_id)
-        if request.after_event_number > convert.EVENT_NUMBER_MAX:
-            fields.refuse("after_event_number", "is beyond any event's number")
-        return WatchBatchCommand(batch_id, request.after_event_number, request.cursor)
+        return WatchBatchCommand(batch_id, convert.after_event(fields, request), request.cursor)
 
 
 def _required_type(fields: Fields, job_type: str) -> str:
-    return fields.text("job_type", job_type, least=1, most=convert.JOB_TYPE_CHARACTERS_MAX)
+    return fields.text("job_type", job_type, least=1, most=NAME_CHARACTERS_MAX)
 
 
 def _batch_states(fields: Fields, states: Sequence[int]) -> frozenset[BatchState]:

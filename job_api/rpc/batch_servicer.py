@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-import grpc
 
 from job_api.operations.advance_batch import AdvanceBatch
 from job_api.operations.cancel_batch import CancelBatch
@@ -20,11 +17,9 @@ from job_api.operations.retry_batch_items import RetryBatchItems
 from job_api.operations.select_batch_items import SelectBatchItems
 from job_api.operations.watch_batch import WatchBatch
 from job_api.rpc import batch_convert, batch_messages, convert
-from job_api.rpc.calls import traceparent
+from job_api.rpc.calls import Context, RequestLimits, traceparent
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2_grpc
-
-Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,32 +38,24 @@ class BatchOperations:
     watch_batch: WatchBatch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchLimits:
-    """What single fields of requests about batches may hold."""
-
-    items_max: int
-    labels_max: int
-
-
 class BatchServicer(job_control_pb2_grpc.JobControlServicer):
     """Many jobs that are asked for together."""
 
-    def __init__(self, operations: BatchOperations, limits: BatchLimits) -> None:
+    def __init__(self, operations: BatchOperations, limits: RequestLimits) -> None:
         self._about_batches = operations
-        self._batch_limits = limits
+        self._limits = limits
 
     async def EstimateBatch(
         self, request: pb.EstimateBatchRequest, context: Context
     ) -> pb.EstimateBatchResponse:
-        job_type, size = batch_convert.estimate(request, items_max=self._batch_limits.items_max)
+        job_type, size = batch_convert.estimate(request, items_max=self._limits.batch_items_max)
         return batch_messages.estimate_message(await self._about_batches.estimate_batch(job_type, size))
 
     async def CreateBatch(self, request: pb.CreateBatchRequest, context: Context) -> pb.CreateBatchResponse:
         command = batch_convert.create_batch_command(
             request,
-            items_max=self._batch_limits.items_max,
-            labels_max=self._batch_limits.labels_max,
+            items_max=self._limits.batch_items_max,
+            labels_max=self._limits.labels_max,
             traceparent=traceparent(context),
         )
         return batch_messages.creation_message(
@@ -102,7 +89,7 @@ class BatchServicer(job_control_pb2_grpc.JobControlServicer):
         self, request: pb.RetryBatchItemsRequest, context: Context
     ) -> pb.RetryBatchItemsResponse:
         command = batch_convert.retry_command(
-            request, items_max=self._batch_limits.items_max, traceparent=traceparent(context)
+            request, items_max=self._limits.batch_items_max, traceparent=traceparent(context)
         )
         retried = await self._about_batches.retry_batch_items(convert.caller(), command)
         return batch_messages.retried_message(retried)
@@ -110,7 +97,7 @@ class BatchServicer(job_control_pb2_grpc.JobControlServicer):
     async def SelectBatchItems(
         self, request: pb.SelectBatchItemsRequest, context: Context
     ) -> pb.SelectBatchItemsResponse:
-        batch_id, items = batch_convert.selection(request, items_max=self._batch_limits.items_max)
+        batch_id, items = batch_convert.selection(request, items_max=self._limits.batch_items_max)
         batch = await self._about_batches.select_batch_items(convert.caller(), batch_id, items)
         return pb.SelectBatchItemsResponse(batch=batch_messages.batch_message(batch))
 

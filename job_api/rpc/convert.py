@@ -12,7 +12,7 @@ from job_api.operations.job_request import CreateJobCommand, Overrides
 from job_api.operations.list_jobs import JobFilter
 from job_api.operations.upload_input import UploadCommand
 from job_api.operations.watch_job import WatchCommand
-from job_api.rpc.fields import Fields
+from job_api.rpc.fields import NAME_CHARACTERS_MAX, Fields
 from shared.catalog.definition import CredentialMode
 from shared.domain.errors import FieldViolation, InvalidInput
 from shared.domain.identity import JobId, JobType, Owner, QueueName
@@ -27,8 +27,6 @@ IDEMPOTENCY_KEY = re.compile(r"[\x21-\x7e]{8,128}")
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 """W3C Trace Context, level 1; anything else is ignored, as that page asks."""
 
-JOB_TYPE_CHARACTERS_MAX = 64
-QUEUE_CHARACTERS_MAX = 64
 LABELS_IN_FILTER_MAX = 32
 EVENT_NUMBER_MAX = 2**31 - 1
 """Far beyond any job's events."""
@@ -69,7 +67,7 @@ def create_job_command(
         if run_time is not None and start_by_time is not None and start_by_time <= run_time:
             fields.refuse("start_by_time", "must be after run_time")
         return CreateJobCommand(
-            job_type=fields.text("job_type", request.job_type, least=1, most=JOB_TYPE_CHARACTERS_MAX),
+            job_type=fields.text("job_type", request.job_type, least=1, most=NAME_CHARACTERS_MAX),
             input=request.input,
             key=idempotency_key(fields, request),
             target=target(fields, request.target) if request.HasField("target") else None,
@@ -126,11 +124,9 @@ def upload_command(header: pb.UploadHeader) -> UploadCommand:
 def job_filter(fields: Fields, message: pb.JobFilter) -> JobFilter:
     """Read a filter; fields that are not set restrict nothing."""
     states = job_states(fields, "filter.states", message.states)
-    job_type = fields.text("filter.job_type", message.job_type, most=JOB_TYPE_CHARACTERS_MAX)
-    queue = fields.text("filter.queue", message.queue, most=QUEUE_CHARACTERS_MAX)
-    if message.text:
-        fields.text("filter.text", message.text, least=3, most=100)
-    target = wanted_target(fields, message, top="filter.")
+    job_type = fields.text("filter.job_type", message.job_type, most=NAME_CHARACTERS_MAX)
+    queue = fields.text("filter.queue", message.queue, most=NAME_CHARACTERS_MAX)
+    target_type, target_id = wanted_target(fields, message, top="filter.")
     return JobFilter(
         owner=fields.owner("filter.owner", message.owner),
         states=states,
@@ -138,10 +134,10 @@ def job_filter(fields: Fields, message: pb.JobFilter) -> JobFilter:
         queue=QueueName(queue) if queue else None,
         created_from=fields.time(message, "create_time_from", top="filter."),
         created_to=fields.time(message, "create_time_to", top="filter."),
-        target_type=target.type if target is not None else None,
-        target_id=target.id or None if target is not None else None,
+        target_type=target_type,
+        target_id=target_id,
         labels=fields.labels("filter.labels", message.labels, most=LABELS_IN_FILTER_MAX) or None,
-        text=message.text or None,
+        text=fields.searched("filter.text", message.text),
         batch_id=fields.batch_id("filter.batch_id", message.batch_id) if message.batch_id else None,
     )
 
@@ -155,20 +151,25 @@ def job_states(fields: Fields, field: str, states: Sequence[int]) -> frozenset[J
 
 def wanted_target(
     fields: Fields, message: pb.JobFilter | pb.ListBatchesRequest, *, top: str = ""
-) -> job_pb2.Target | None:
-    """Read the target of a filter, whose id may be empty; None where it is unset."""
+) -> tuple[str | None, str | None]:
+    """Read type and id of a filter's target; both None where it is unset, and the id where it may be any."""
     if not message.HasField("target"):
-        return None
-    fields.text(f"{top}target.type", message.target.type, least=1, most=64)
-    fields.text(f"{top}target.id", message.target.id, most=200)
-    return message.target
+        return None, None
+    target_type = fields.text(f"{top}target.type", message.target.type, least=1, most=64)
+    target_id = fields.text(f"{top}target.id", message.target.id, most=200)
+    return target_type, target_id or None
 
 
 def watch_command(request: pb.WatchJobRequest) -> WatchCommand:
     with Fields() as fields:
-        if request.after_event_number > EVENT_NUMBER_MAX:
-            fields.refuse("after_event_number", "is beyond any event's number")
-        return WatchCommand(fields.job_id(request.job_id), request.after_event_number, request.cursor)
+        after = after_event(fields, request)
+        return WatchCommand(fields.job_id(request.job_id), after, request.cursor)
+
+
+def after_event(fields: Fields, request: pb.WatchJobRequest | pb.WatchBatchRequest) -> int:
+    if request.after_event_number > EVENT_NUMBER_MAX:
+        fields.refuse("after_event_number", "is beyond any event's number")
+    return request.after_event_number
 
 
 def target(fields: Fields, told: job_pb2.Target) -> Target:

@@ -17,6 +17,10 @@ from shared.domain.identity import BatchId, JobId, Owner
 PAGE_SIZE_DEFAULT = 50
 PAGE_SIZE_MAX = 1_000
 OWNER_CHARACTERS_MAX = 200
+NAME_CHARACTERS_MAX = 64
+"""Of a job type or queue; none is longer."""
+SEARCHED_CHARACTERS_MIN, SEARCHED_CHARACTERS_MAX = 3, 100
+"""Text is looked up by three characters at a time."""
 LABEL_KEY_CHARACTERS_MAX = 63
 LABEL_VALUE_CHARACTERS_MAX = 200
 
@@ -62,6 +66,12 @@ class Fields:
         elif "\0" in value:
             self.refuse(field, "holds a NUL character")
         return value
+
+    def searched(self, field: str, value: str) -> str | None:
+        """Check a text that is looked for; None where there is none."""
+        if value:
+            self.text(field, value, least=SEARCHED_CHARACTERS_MIN, most=SEARCHED_CHARACTERS_MAX)
+        return value or None
 
     def owner(self, field: str, value: str) -> Owner | None:
         """None where no owner is named."""

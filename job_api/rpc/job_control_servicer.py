@@ -7,9 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeAlias, cast
-
-import grpc
+from typing import Any, cast
 
 from job_api.operations.cancel_job import CancelJob
 from job_api.operations.cancel_jobs import CancelJobs
@@ -28,8 +26,8 @@ from job_api.operations.watch_events import WatchEvents
 from job_api.operations.watch_job import WatchJob
 from job_api.operations.watch_jobs import WatchJobs
 from job_api.rpc import convert, messages, pages, selected_messages, upload_messages
-from job_api.rpc.batch_servicer import BatchLimits, BatchOperations, BatchServicer
-from job_api.rpc.calls import traceparent
+from job_api.rpc.batch_servicer import BatchOperations, BatchServicer
+from job_api.rpc.calls import Context, RequestLimits, traceparent
 from job_api.rpc.feed_messages import event_types, feed_page, watched_feed
 from job_api.rpc.fields import Fields
 from job_api.rpc.live_messages import live_message
@@ -38,8 +36,6 @@ from job_api.rpc.outcome_messages import creation_message, outcome_message
 from job_api.rpc.watch_messages import watch_message
 from shared.domain.scopes import JOBS_ADMIN, JOBS_READ, JOBS_WRITE
 from shared.gen.baton.v1 import job_control_pb2 as pb
-
-Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 SERVICE_NAME: str = pb.DESCRIPTOR.services_by_name["JobControl"].full_name
 
@@ -110,28 +106,13 @@ class Operations:
     about_batches: BatchOperations
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestLimits:
-    """What single fields of requests may hold."""
-
-    labels_max: int
-    jobs_per_call_max: int
-    batch_items_max: int
-    chunk_bytes_max: int
-
-
 class JobControlServicer(OperatorServicer, BatchServicer):
     """JobControl on the wire: parse, ask one operation, render."""
 
     def __init__(self, operations: Operations, limits: RequestLimits) -> None:
         OperatorServicer.__init__(self, operations.for_operators)
-        BatchServicer.__init__(
-            self,
-            operations.about_batches,
-            BatchLimits(items_max=limits.batch_items_max, labels_max=limits.labels_max),
-        )
+        BatchServicer.__init__(self, operations.about_batches, limits)
         self._operations = operations
-        self._limits = limits
 
     async def CreateJob(self, request: pb.CreateJobRequest, context: Context) -> pb.CreateJobResponse:
         caller = convert.caller()

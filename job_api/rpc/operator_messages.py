@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from job_api.operations.list_executors import Executor
 from job_api.operations.list_outbox_messages import OutboxMessage, OutboxState
 from job_api.operations.list_queues import QueueStatus
-from job_api.rpc.fields import Fields
+from job_api.rpc.fields import NAME_CHARACTERS_MAX, Fields
 from job_api.rpc.messages import duration, timestamp
 from shared.domain.identity import JobType, QueueName
 from shared.domain.pauses import Pausable, Pause, PauseKind
@@ -16,8 +16,6 @@ from shared.gen.baton.v1 import operation_pb2
 
 OUTBOX_IDS_MAX = 1_000
 NOTE_CHARACTERS_MAX = 200
-NAME_CHARACTERS_MAX = 64
-"""Of a queue or job type; none is longer."""
 
 _OUTBOX_STATES: Mapping[int, OutboxState] = {
     operation_pb2.OUTBOX_STATE_UNSPECIFIED: OutboxState.DEAD,

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-import grpc
 
 from job_api.operations.explain_job import ExplainJob
 from job_api.operations.list_audit_records import ListAuditRecords
@@ -16,13 +13,12 @@ from job_api.operations.pause import PauseWork
 from job_api.operations.resend_outbox_messages import ResendOutboxMessages
 from job_api.operations.resume import ResumeWork
 from job_api.rpc import audit_messages, convert, operator_messages, pages
+from job_api.rpc.calls import Context
 from job_api.rpc.explanation_messages import reason_message
 from job_api.rpc.fields import Fields
 from job_api.rpc.messages import duration
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_control_pb2_grpc
-
-Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
