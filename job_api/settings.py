@@ -14,8 +14,6 @@ from shared.runtime.settings import ServiceSettings, SettingsGroup
 
 MEBIBYTE = 1024 * 1024
 
-NonNegativeDecimal = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
-
 
 class LimitSettings(SettingsGroup):
     """The most that one request may ask for; more is refused with a reason."""
@@ -58,10 +56,10 @@ class OwnerLimitSettings(SettingsGroup):
 class EstimateSettings(SettingsGroup):
     """What one item of a batch is likely to take."""
 
-    cost: NonNegativeDecimal
+    cost: Annotated[Decimal, Field(ge=0, le=10**12, allow_inf_nan=False)]
     """In the unit that all estimates of the deployment have."""
-    seconds: NonNegativeFloat
-    """Of work."""
+    seconds: Annotated[float, Field(ge=0, le=366 * 86_400)]
+    """Of work, a year at most: what all items of a batch take together is to be told as a span of time."""
 
 
 class WatchSettings(SettingsGroup):
