@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -115,6 +114,6 @@ def _fingerprint(command: CreateBatchCommand, owner: Owner) -> bytes:
         "labels": dict(command.labels),
     }
     try:
-        return hashlib.sha256(json_text.canonical(body)).digest()
+        return json_text.digest(body)
     except json_text.MalformedDocument as error:
         raise InvalidInput([FieldViolation("inputs", str(error))]) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -126,7 +125,7 @@ def _fingerprint(command: CreateJobCommand, value: Any, owner: Owner) -> bytes:
         "overrides": command.overrides.sent(),
         "labels": dict(command.labels),
     }
-    return hashlib.sha256(json_text.canonical(body)).digest()
+    return json_text.digest(body)
 
 
 def _override_violations(overrides: Overrides, definition: JobDefinition) -> Iterator[FieldViolation]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -116,4 +115,4 @@ class RetryJob:
 
 def _fingerprint(origin: Job) -> bytes:
     """Hash what was asked for; no creation's content looks like it."""
-    return hashlib.sha256(json_text.canonical({"retry_of": str(origin.job_id)})).digest()
+    return json_text.digest({"retry_of": str(origin.job_id)})

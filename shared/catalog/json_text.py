@@ -58,13 +58,18 @@ def canonical(value: Any) -> bytes:
         raise MalformedDocument(f"has no canonical form: {error}") from None
 
 
-def content_hash(value: Any) -> str:
-    """Return the SHA-256 over a JSON value's canonical form, in hex.
+def digest(value: Any) -> bytes:
+    """Return the SHA-256 over a JSON value's canonical form.
 
     Raises:
         MalformedDocument: The value has no canonical form.
     """
-    return hashlib.sha256(canonical(value)).hexdigest()
+    return hashlib.sha256(canonical(value)).digest()
+
+
+def content_hash(value: Any) -> str:
+    """Return `digest` in hex."""
+    return digest(value).hex()
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
