@@ -41,24 +41,28 @@ WORKERS = (
 TIME = ((3, "jump"), (6, "pulse"))
 ACTORS = (CALLERS, CALLERS, LOOPS, LOOPS, TIME, *(WORKERS for _ in range(6)))
 ROUNDS_MAX = 60
+LEASES_MIN = 50
+"""With fewer nothing is tried; a busy machine gets more time for them."""
 
 
-async def run_actors(database_url: str, redis_url: str, prefix: str, *, seed: int, seconds: float) -> Record:
+async def run_actors(database_url: str, redis_url: str, prefix: str, *, seed: int, seconds: float) -> None:
     """Let all actors act, judge what they left behind, and bring it to its end."""
     async with open_core(database_url, redis_url, prefix=prefix, pool_size=len(ACTORS)) as core:
         time = RacingTime(core.transactions)
         await time.make_movable()
         record = Record()
-        until = asyncio.get_running_loop().time() + seconds
+        clock = asyncio.get_running_loop().time
+        until = clock() + seconds
         async with asyncio.TaskGroup() as group:
             for number, commands in enumerate(ACTORS):
                 actor = Actor(core.replica(number + 1), time, record, random.Random(seed * 100 + number))
-                group.create_task(actor.act(commands, until))
+                group.create_task(
+                    actor.act(commands, lambda: clock() < until or len(record.leases) < LEASES_MIN)
+                )
         assert not record.faults, record.faults
         await judge(core, record)
         await bring_to_its_end(core, time, record)
         await judge(core, record)
-    return record
 
 
 async def judge(core: Core, record: Record) -> None:
@@ -106,8 +110,7 @@ async def work_off(core: Core, session: Session, record: Record) -> bool:
 async def test_many_actors_at_once_break_no_promise_and_leave_nothing_stuck(
     database_url: str, redis_url: str, redis_prefix: str, seed: int
 ) -> None:
-    record = await run_actors(database_url, redis_url, redis_prefix, seed=seed, seconds=5)
-    assert len(record.leases) > 50
+    await run_actors(database_url, redis_url, redis_prefix, seed=seed, seconds=5)
 
 
 @pytest.mark.prove

@@ -59,11 +59,10 @@ class Actor:
     def __init__(self, core: Core, time: RacingTime, record: Record, draw: random.Random) -> None:
         self._core, self._time, self._record, self._draw = core, time, record, draw
 
-    async def act(self, commands: Sequence[tuple[int, str]], until: float) -> None:
-        """Give commands, by their weights, until the loop's clock says so."""
+    async def act(self, commands: Sequence[tuple[int, str]], goes_on: Callable[[], bool]) -> None:
+        """Give commands, by their weights, while it goes on."""
         weights, names = [weight for weight, _ in commands], [name for _, name in commands]
-        clock = asyncio.get_running_loop().time
-        while clock() < until:
+        while goes_on():
             (name,) = self._draw.choices(names, weights)
             command: Callable[[], Awaitable[None]] = getattr(self, name)
             try:
