@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Items = Annotated[
     list[int] | None,
-    typer.Option("--item", metavar="N", min=1, max=2**31 - 1, help="This item; may be given several times."),
+    typer.Option("--item", metavar="N", min=1, max=2**31 - 1, help="This item; may be repeated."),
 ]
 _ADVANCED = ("exported", "stored")
 

@@ -46,7 +46,7 @@ def create(
     *,
     title: Annotated[str, typer.Option(help="A name for people.")] = "",
     target: Annotated[str, typer.Option(metavar="TYPE:ID", help="What the batch is about.")] = "",
-    label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be given several times.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
     priority: Annotated[int | None, typer.Option(min=0, max=100, help="0 first to 100 last.")] = None,
     key: Annotated[
         str | None,

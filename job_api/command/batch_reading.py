@@ -39,7 +39,7 @@ def list_batches(
     state: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only batches in this state; may be given several times.",
+            help="Only batches in this state; may be repeated.",
             autocompletion=completions.batch_states,
         ),
     ] = None,
@@ -76,7 +76,7 @@ def list_items(
     state: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only items whose newest job is in this state; may be given several times.",
+            help="Only items whose newest job is in this state; may be repeated.",
             autocompletion=completions.job_states,
         ),
     ] = None,

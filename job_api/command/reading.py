@@ -76,9 +76,7 @@ def list_jobs(
     *,
     state: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Only jobs in this state; may be given several times.", autocompletion=completions.job_states
-        ),
+        typer.Option(help="Only jobs in this state; may be repeated.", autocompletion=completions.job_states),
     ] = None,
     job_type: Annotated[
         str, typer.Option("--type", help="Only jobs of this type.", autocompletion=completions.job_types)

@@ -40,7 +40,7 @@ def submit(
         ),
     ] = None,
     priority: Annotated[int | None, typer.Option(min=0, max=100, help="0 first to 100 last.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be given several times.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE; may be repeated.")] = None,
     run_at: Annotated[
         str | None, typer.Option(metavar="TIME", help="Start no sooner: ISO 8601, local time without a zone.")
     ] = None,
