@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from shared.domain.batches import BATCH_TRANSITIONS, OPEN_STATES, BatchChange, BatchState
+from shared.domain.batches import BATCH_TRANSITIONS, OPEN_STATES, BatchChange
+from shared.storage.guards import listed
 
 _STATE = "b.state"
 """Every statement with a guard calls the batch's row `b`."""
 
 
-def _list(states: frozenset[BatchState]) -> str:
-    return ", ".join(f"'{state}'" for state in sorted(states))
-
-
 def allowed(change: BatchChange) -> str:
     """Render the condition that a batch's state allows `change`."""
-    return f"{_STATE} in ({_list(BATCH_TRANSITIONS[change].sources)})"
+    return f"{_STATE} in ({listed(BATCH_TRANSITIONS[change].sources)})"
 
 
 def target(change: BatchChange) -> str:
@@ -24,7 +21,7 @@ def target(change: BatchChange) -> str:
 
 def still_open() -> str:
     """Render the condition that items of a batch are open, as far as its state tells."""
-    return f"{_STATE} in ({_list(OPEN_STATES)})"
+    return f"{_STATE} in ({listed(OPEN_STATES)})"
 
 
 def settled_state() -> str:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from shared.domain.jobs import RETRYABLE_STATES, TERMINAL_STATES, TRANSITIONS, JobChange, JobState
+from collections.abc import Iterable
+from enum import StrEnum
+
+from shared.domain.jobs import RETRYABLE_STATES, TERMINAL_STATES, TRANSITIONS, JobChange
 
 _STATE = "j.state"
 """Every statement with a guard calls the job's row `j`."""
 
 
-def _list(states: frozenset[JobState]) -> str:
+def listed(states: Iterable[StrEnum]) -> str:
     return ", ".join(f"'{state}'" for state in sorted(states))
 
 
 def allowed(change: JobChange) -> str:
     """Render the condition that a job's state allows `change`."""
-    return f"{_STATE} in ({_list(TRANSITIONS[change].sources)})"
+    return f"{_STATE} in ({listed(TRANSITIONS[change].sources)})"
 
 
 def target(change: JobChange) -> str:
@@ -36,9 +39,9 @@ def target_by(change_column: str) -> str:
 
 def terminal() -> str:
     """Render the condition that a state is terminal."""
-    return f"{_STATE} in ({_list(TERMINAL_STATES)})"
+    return f"{_STATE} in ({listed(TERMINAL_STATES)})"
 
 
 def retryable() -> str:
     """Render the condition that a job may be run again, as far as its state goes."""
-    return f"{_STATE} in ({_list(RETRYABLE_STATES)})"
+    return f"{_STATE} in ({listed(RETRYABLE_STATES)})"
