@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shared.gen.baton.v1 import batch_pb2
+from verification.cases.batch_answers import answers_about_batches_lost_after_commit
 from verification.cases.batch_changes import every_call_races_every_other_under_fire
 from verification.cases.case import Case
 from verification.evidence.batches import COUNTERS
@@ -143,5 +144,6 @@ CASE = Case(
         counters_are_exact_under_fire,
         a_cancel_half_way_skips_what_waits,
         every_call_races_every_other_under_fire,
+        answers_about_batches_lost_after_commit,
     ),
 )

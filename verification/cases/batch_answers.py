@@ -1,0 +1,131 @@
+"""Kills of an api between the commit of a call about a batch and its answer, and the same call again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from google.protobuf.message import Message
+
+from shared.gen.baton.v1 import batch_pb2
+from shared.gen.baton.v1 import job_control_pb2 as pb
+from verification.evidence.history import OK
+from verification.evidence.tables import LABEL
+from verification.peers.control import Control
+from verification.peers.cuttable import Cuttable, Direction, cuttable
+from verification.stage.spare_services import SpareService, spare_api
+from verification.stage.stage import Stage
+from verification.unmet import require
+
+_ROUNDS = 20
+_COMMIT_SECONDS = 60.0
+_GOOD, _BROKEN = 3, 2
+_MANY = 200
+"""Items that a few executors have not run before they are cancelled."""
+
+_MADE = "select count(*) from idempotency_keys join batches using (batch_id) where key = $1"
+_SETTLINGS = "select settlings from batches where batch_id = $1"
+_STATE = "select state from batches where batch_id = $1"
+_JOBS = "select count(*) from jobs where batch_id = $1"
+_RECORDS = """
+select jsonb_object_agg(action, number) from (
+    select action, count(*) as number from audit_records where aggregate_id = $1 group by action) counted
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """An api, and a caller whose way to it can swallow answers."""
+
+    stage: Stage
+    api: SpareService
+    way: Cuttable
+    caller: Control
+
+    async def lost(self, request: Message, query: str, argument: str, found: object) -> Any:
+        """Call, kill the api once a query finds what was committed, and return the answer in the end."""
+        method = type(request).__name__.removesuffix("Request")
+        await self.caller.insist("ListJobDefinitions", pb.ListJobDefinitionsRequest())
+        begin = len(self.stage.history.calls)
+        self.way.swallow(Direction.TO_CLIENT)
+        called = self.stage.beside(self.caller.insist(method, request))
+        await self.stage.until_value(
+            query, argument, holds=lambda value: value == found, seconds=_COMMIT_SECONDS, what=method
+        )
+        await self.api.kill()
+        self.way.heal()
+        self.way.reset()
+        await self.api.start()
+        answer = await called
+        first = next(each for each in self.stage.history.calls[begin:] if each.method == method)
+        require(first.status != OK, f"the first {method} was answered before the kill")
+        return answer
+
+
+async def answers_about_batches_lost_after_commit(stage: Stage) -> None:
+    """A call about a batch whose answer is lost is made again, and what it does is done once."""
+    rounds = stage.scaled(_ROUNDS)
+    await stage.executors.start_all("a", "b", queues__drill__at_once=8)
+    async with (
+        spare_api(stage) as api,
+        cuttable(f"//{api.address}") as way,
+        stage.calling(way.address) as caller,
+    ):
+        lane = _Lane(stage, api, way, caller)
+        for _ in range(rounds):
+            await _tried_again_and_taken_on(lane)
+            await _cancelled(lane)
+    stage.notes["rounds"] = rounds
+
+
+async def _tried_again_and_taken_on(lane: _Lane) -> None:
+    stage = lane.stage
+    broken = stage.work(fail_attempts=list(range(1, 101)), fail_code="INPUT_BROKEN")
+    batch_id = await _created(lane, [stage.work()] * _GOOD + [broken] * _BROKEN)
+    await stage.until_value(
+        _SETTLINGS,
+        batch_id,
+        holds=lambda value: value == 1,
+        seconds=_COMMIT_SECONDS,
+        what="the batch to settle",
+    )
+    # Its answer is lost until the items have failed once more: without its key they would run a third time.
+    retry = pb.RetryBatchItemsRequest(batch_id=batch_id, idempotency_key=uuid4().hex)
+    require((await lane.lost(retry, _SETTLINGS, batch_id, 2)).replayed, "the retry was made twice")
+    jobs = await stage.value(_JOBS, batch_id)
+    require(jobs == _GOOD + 2 * _BROKEN, f"the items have {jobs} jobs")
+
+    select = pb.SelectBatchItemsRequest(batch_id=batch_id, items=range(1, _GOOD + 1))
+    await lane.lost(select, _STATE, batch_id, "SELECTED")
+    for state in (batch_pb2.BATCH_STATE_EXPORTED, batch_pb2.BATCH_STATE_STORED):
+        name = batch_pb2.BatchState.Name(state).removeprefix("BATCH_STATE_")
+        await lane.lost(pb.AdvanceBatchRequest(batch_id=batch_id, state=state), _STATE, batch_id, name)
+    records = {"batch.create": 1, "batch.retry": 1, "batch.select": 1, "batch.advance": 2}
+    await _require_records(stage, batch_id, records)
+
+
+async def _cancelled(lane: _Lane) -> None:
+    batch_id = await _created(lane, [lane.stage.work(duration_seconds=0.2)] * _MANY)
+    answer = await lane.lost(pb.CancelBatchRequest(batch_id=batch_id), _STATE, batch_id, "CANCELLED")
+    require(answer.batch.state == batch_pb2.BATCH_STATE_CANCELLED, f"it is told as {answer.batch}")
+    await _require_records(lane.stage, batch_id, {"batch.create": 1, "batch.cancel": 1})
+
+
+async def _created(lane: _Lane, items: Sequence[Mapping[str, Any]]) -> str:
+    request = pb.CreateBatchRequest(
+        job_type="synthetic",
+        inputs=[json.dumps(each).encode() for each in items],
+        idempotency_key=uuid4().hex,
+        labels={LABEL: lane.stage.run},
+    )
+    answer = await lane.lost(request, _MADE, request.idempotency_key, 1)
+    require(answer.replayed, f"another batch {answer.batch.batch_id} was made")
+    return str(answer.batch.batch_id)
+
+
+async def _require_records(stage: Stage, batch_id: str, wanted: Mapping[str, int]) -> None:
+    found = json.loads(await stage.value(_RECORDS, batch_id) or "{}")
+    require(found == wanted, f"the records about batch {batch_id} are {found}, and should be {wanted}")
