@@ -53,6 +53,14 @@ async def next_update(watched: Any) -> pb.WatchBatchResponse:
     return message
 
 
+async def next_change(watched: Any) -> pb.WatchBatchResponse:
+    """The next message that tells of something; a busy machine may come to keep a watch alive before."""
+    message = await next_update(watched)
+    while message.HasField("keep_alive"):
+        message = await next_update(watched)
+    return message
+
+
 async def rest_of(watched: Any) -> list[pb.WatchBatchResponse]:
     """All messages of a watch, up to its own last word."""
     messages = list[pb.WatchBatchResponse]()

@@ -32,6 +32,14 @@ async def next_of(watch: Any) -> pb.WatchJobResponse:
     return message
 
 
+async def next_change(watch: Any) -> pb.WatchJobResponse:
+    """The next message that tells of something; a busy machine may come to keep a watch alive before."""
+    message = await next_of(watch)
+    while told_once(message) == "keep-alive":
+        message = await next_of(watch)
+    return message
+
+
 def told(messages: Sequence[pb.WatchJobResponse]) -> list[str]:
     """Messages in short: `started 1`, `piece 1.2`, `40 %`, `ended FINISHED`."""
     return [told_once(each) for each in messages]

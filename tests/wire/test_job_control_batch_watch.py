@@ -15,7 +15,7 @@ from shared.domain.jobs import JobError
 from shared.gen.baton.v1 import batch_pb2, job_control_pb2_grpc
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from tests.support import batch_wire
-from tests.support.batch_wire import counted, next_update, rest_of, told, told_once
+from tests.support.batch_wire import counted, next_change, next_update, rest_of, told, told_once
 from tests.support.batches import FAILURE, SUCCESS
 from tests.support.control_service import Control, control_running, refused
 
@@ -225,7 +225,7 @@ async def test_a_watcher_that_does_not_read_is_ended_and_resumes_without_gap_or_
 async def watch_slowly(control: Control, lines: Sequence[Mapping[str, Any]]) -> None:
     batch = await batch_wire.create(control, 2_500)
     watch = batch_wire.watch(control, batch)
-    assert told_once(await next_update(watch)) == "QUEUED 2500/0/0/0/0"
+    assert told_once(await next_change(watch)) == "QUEUED 2500/0/0/0/0"
     for first in range(1, 2_501, 500):
         await batch_wire.end(control, batch, dict.fromkeys(range(first, first + 500), WORDY))
     ticking = control.watch((await control.create()).job_id)

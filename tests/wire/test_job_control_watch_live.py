@@ -16,7 +16,16 @@ from shared.streams.connection import open_redis
 from shared.streams.wake_ups import WakeUps
 from tests.support import storage
 from tests.support.control_service import Control, control_running
-from tests.support.watches import add_pieces, beat, next_of, rest_of, told, told_once, until_ended
+from tests.support.watches import (
+    add_pieces,
+    beat,
+    next_change,
+    next_of,
+    rest_of,
+    told,
+    told_once,
+    until_ended,
+)
 
 FAILED = AttemptEnd(AttemptOutcome.FAILED, storage.RETRYABLE)
 SUCCEEDED = AttemptEnd(AttemptOutcome.SUCCEEDED)
@@ -94,9 +103,7 @@ async def test_a_quiet_watch_says_that_it_lives(database_url: str, redis_url: st
     ) as control:
         job = await control.create()
         watch = control.watch(job.job_id)
-        first = await next_of(watch)
-        while told_once(first) == "keep-alive":
-            first = await next_of(watch)
+        first = await next_change(watch)
         for _ in range(3):
             message = await next_of(watch)
             assert told_once(message) == "keep-alive"
@@ -118,7 +125,7 @@ async def watch_slowly(control: Control, lines: Sequence[Mapping[str, Any]]) -> 
     for start in range(1, 401, 50):
         await add_pieces(control, lease, *range(start, start + 50), text="a" * 60_000)
     watch = control.watch(lease.ref.job_id)
-    assert told_once(await next_of(watch)) == "created 0"
+    assert told_once(await next_change(watch)) == "created 0"
     ticking = control.watch((await control.create()).job_id)
     while not any(each["event"] == "watch.too_slow" for each in lines):
         await next_of(ticking)
