@@ -170,7 +170,8 @@ class Client(BatchMethods):
     def retry_jobs(self, *, dry_run: bool = False, **which: Unpack[JobFilter]) -> int:
         """Run the FAILED and CANCELLED jobs that fit again, and return how many; a dry run only counts them.
 
-        Those that `retry` would refuse, or that were run again before, are passed over. It is safe to repeat.
+        Those that `retry` would refuse, or that were run again before, are passed over. It is safe to repeat;
+        new jobs that have failed meanwhile are then run again, too, unless `created_to` leaves them out.
         A limit of an owner ends it by its error: what runs again until then stays, and asking later goes on.
         """
         return sum(self._calls.each(selecting.retry_jobs(which, dry_run=dry_run)))
