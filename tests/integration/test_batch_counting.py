@@ -13,7 +13,7 @@ from shared.domain.batches import BATCH_TRANSITIONS, BatchCounters, BatchState, 
 from shared.domain.identity import BatchId
 from shared.domain.jobs import JobState
 from shared.storage import batch_guards
-from shared.storage.batch_counting import COUNTERS
+from shared.storage.batch_tables import COUNTERS
 from shared.storage.transactions import Transactions
 from tests.support.batches import (
     FAILURE,
