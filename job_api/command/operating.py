@@ -19,7 +19,10 @@ def print_queues(*, as_json: bool, address: str, token: str | None) -> None:
 def list_executors(
     *, as_json: AsJson = False, address: Address = DEFAULT_ADDRESS, token: Token = None
 ) -> None:
-    """List executors, connected or lost: their leases, their job types, and when they were last heard of."""
+    """List executors, connected or lost: their leases, their job types, and when they were last heard of.
+
+    An executor without leases says nothing after its hello, however well it is.
+    """
     with ending(), connect(address, token) as client:
         executors = list(client.executors())
         if as_json:

@@ -39,17 +39,7 @@ def queues(views: Sequence[QueueView]) -> None:
         for view in views
     ]  # fmt: skip
     table(
-        (
-            "queue",
-            "group",
-            "waiting",
-            "running",
-            "oldest due",
-            "per minute",
-            "executors",
-            "credits",
-            "paused",
-        ),
+        ("queue", "group", "waiting", "running", "oldest", "/min", "executors", "credits", "paused"),
         rows,
     )
 

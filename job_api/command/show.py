@@ -136,16 +136,11 @@ def output(value: Any, *, succeeded: bool) -> None:
 
 def table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     """Print rows under their columns; cells are plain text, whatever they hold."""
-    from rich.table import Table
-    from rich.text import Text
+    from job_api.command.tables import Styles, lines
 
-    rendered = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        # An id is there to be copied, so it stays in one piece.
-        rendered.add_column(column, overflow="fold", no_wrap=column in {"job", "batch"})
-    for row in rows:
-        rendered.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
-    console().print(rendered)
+    width = console().width if sys.stdout.isatty() else None
+    for each in lines(columns, rows, Styles(head="bold", words=_STYLES), width=width):
+        console().print(each, soft_wrap=True)
 
 
 def _progress(view: JobView) -> str:
@@ -183,3 +178,10 @@ def now() -> datetime:
 
 def moment(time: datetime | None) -> str:
     return f"{time.astimezone():%Y-%m-%d %H:%M:%S}" if time else ""
+
+
+def short_moment(time: datetime | None, now: datetime) -> str:
+    """A time of today without its date."""
+    if time is None or time.astimezone().date() != now.astimezone().date():
+        return moment(time)
+    return f"{time.astimezone():%H:%M:%S}"

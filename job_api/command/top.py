@@ -48,7 +48,12 @@ def _show_once(client: Client, threads: Executor) -> None:
 
     snapshot = look(client, threads)
     rows = len(snapshot.queues) + len(snapshot.executors) + len(snapshot.failures)
-    show.console().print(Board(snapshot).within(rows + _FRAME_LINES))
+    board = Board(snapshot).within(rows + _FRAME_LINES)
+    if sys.stdout.isatty():
+        show.console().print(board)
+        return
+    for line in show.console().render_lines(board, pad=False):
+        show.line("".join(segment.text for segment in line).rstrip())
 
 
 def _go_on(client: Client, threads: Executor, interval: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -43,6 +44,7 @@ class Board:
         parts: list[RenderableType] = [_headline(self.snapshot)]
         if self.note:
             parts.append(Text(self.note, style="bold red", no_wrap=True, overflow="ellipsis"))
+        now = self.snapshot.time
         queues = sorted(self.snapshot.queues, key=_busiest_first)
         rows = _shares(
             height - len(parts) - 3 * _FRAME,
@@ -51,8 +53,8 @@ class Board:
         executors = sorted(self.snapshot.executors, key=lambda each: -each.leases)
         for title, table, found in (
             ("queues", _queues(queues[: rows[0]]), queues),
-            ("executors", _executors(executors[: rows[1]]), executors),
-            ("failures", _failures(self.snapshot.failures[: rows[2]]), self.snapshot.failures),
+            ("executors", _executors(executors[: rows[1]], now), executors),
+            ("failures", _failures(self.snapshot.failures[: rows[2]], now), self.snapshot.failures),
         ):
             hidden = len(found) - table.row_count
             parts.append(Text(f"{title} ({hidden} more)" if hidden else title, style="bold cyan"))
@@ -106,15 +108,12 @@ def _table(*columns: str) -> Table:
     return table
 
 
-_FIGURES = frozenset(
-    {"waiting", "running", "oldest due", "started", "finished", "served by", "credits", "leases"}
-)
+_FIGURES = frozenset({"waiting", "running", "oldest", "started", "finished", "served", "credits", "leases"})
 
 
 def _queues(queues: Sequence[QueueView]) -> Table:
-    table = _table(
-        "queue", "waiting", "running", "oldest due", "started", "finished", "served by", "credits", ""
-    )
+    started = ("started",) if any(each.started_last_minute is not None for each in queues) else ()
+    table = _table("queue", "waiting", "running", "oldest", *started, "finished", "served", "credits", "")
     for each in queues:
         unserved = each.waiting > 0 and each.executors == 0
         table.add_row(
@@ -122,7 +121,7 @@ def _queues(queues: Sequence[QueueView]) -> Table:
             f"{each.waiting}{'+' if each.more_waiting else ''}",
             f"{each.running}",
             age(each.oldest_due_age),
-            _known(each.started_last_minute),
+            *(_known(each.started_last_minute) for _ in started),
             f"{each.finished_last_minute}",
             f"{each.executors}",
             _known(each.credits),
@@ -132,26 +131,27 @@ def _queues(queues: Sequence[QueueView]) -> Table:
     return table
 
 
-def _executors(executors: Sequence[ExecutorView]) -> Table:
-    table = _table("executor", "leases", "credits", "last seen", "", "job types")
+def _executors(executors: Sequence[ExecutorView], now: datetime) -> Table:
+    known = ("credits",) if any(each.credits is not None for each in executors) else ()
+    table = _table("executor", "leases", *known, "last seen", "", "job types")
     for each in executors:
         table.add_row(
             Text(each.executor_name),
             f"{each.leases}",
-            _known(each.credits),
-            show.moment(each.last_seen_time),
+            *(_known(each.credits) for _ in known),
+            show.short_moment(each.last_seen_time, now),
             "draining" if each.draining else "",
             Text(", ".join(each.job_types)),
         )
     return table
 
 
-def _failures(jobs: Sequence[JobView]) -> Table:
+def _failures(jobs: Sequence[JobView], now: datetime) -> Table:
     table = _table("failed", "job", "type", "error")
     for each in jobs:
         error = each.error
         table.add_row(
-            show.moment(each.finish_time),
+            show.short_moment(each.finish_time, now),
             f"{each.job_id}",
             each.job_type,
             Text(" ".join(f"{error.code}: {error.message}".split()) if error is not None else ""),

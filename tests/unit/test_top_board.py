@@ -103,6 +103,22 @@ def test_starts_are_shown_where_they_are_known() -> None:
     assert "started 30/min" in drawn(known)[0]
 
 
+def test_its_heads_are_whole_in_80_columns_and_figures_that_nobody_knows_have_none() -> None:
+    heads = [line.split() for line in drawn(SNAPSHOT, width=80)]
+
+    assert ["queue", "waiting", "running", "oldest", "finished", "served", "credits"] in heads
+    assert ["executor", "leases", "last", "seen", "job", "types"] in heads
+
+
+def test_times_of_its_day_are_shown_without_the_date() -> None:
+    yesterday = an_executor("gone", last_seen_time=NOW - timedelta(days=1))
+    rows = {line.split()[0]: line for line in drawn(Snapshot(NOW, [], [an_executor("here"), yesterday], []))}
+
+    assert f"{NOW.astimezone():%H:%M:%S}" in rows["here"]
+    assert "2030" not in rows["here"]
+    assert f"{yesterday.last_seen_time.astimezone():%Y-%m-%d %H:%M:%S}" in rows["gone"]
+
+
 @pytest.mark.parametrize("height", [12, 16, 24, 50, 200])
 def test_it_keeps_to_the_height_and_says_how_much_is_hidden(height: int) -> None:
     full = Snapshot(

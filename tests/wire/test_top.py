@@ -67,6 +67,7 @@ def test_one_look_is_a_board_for_people(service: Service, arguments: tuple[str, 
     ):
         assert word in result.stdout
     assert "\x1b" not in result.stdout
+    assert not any(line.endswith(" ") for line in result.stdout.splitlines())
 
 
 def test_who_is_no_admin_is_told_so_in_one_line(service: Service) -> None:
