@@ -34,6 +34,7 @@ from job_worker.sessions.demand import DEMAND_INTERVAL, Demand
 from job_worker.sessions.heartbeat_batch import HeartbeatBatch
 from job_worker.sessions.hint_relay import HintRelay
 from job_worker.sessions.lease_feed import LeaseFeed
+from job_worker.sessions.limited_streams import LimitedStreams
 from job_worker.sessions.piece_batch import PieceBatch
 from job_worker.sessions.pulse import Pulse
 from job_worker.sessions.reception import Reception
@@ -182,6 +183,7 @@ def _parts(ground: _Ground, projectors: Mapping[str, Projector]) -> _Parts:
     claim_leases = ClaimLeases(
         transactions, ground.catalog, new_secret=new_secret, tell_changed=changed_jobs.note
     )
+    limited = LimitedStreams(ground.catalog.lease_limits.keys(), clock)
     reception = Reception(
         sessions,
         ground.catalog,
@@ -202,7 +204,7 @@ def _parts(ground: _Ground, projectors: Mapping[str, Projector]) -> _Parts:
         reports=reports,
         cancels=cancels,
         demand=demand,
-        feed=LeaseFeed(sessions, streams, claim_leases, demand, reports, replica=replica),
+        feed=LeaseFeed(sessions, streams, claim_leases, demand, reports, limited=limited, replica=replica),
         watch=_watch(ground, sessions, clock),
         reception=reception,
         servicer=ExecutionServicer(reception, reports, GetSnapshot(transactions), _limits(ground.settings)),

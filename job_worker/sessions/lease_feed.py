@@ -25,6 +25,7 @@ import structlog
 from job_worker.operations.claim_leases import ClaimLeases, GrantedLease, Wish
 from job_worker.sessions.demand import Demand
 from job_worker.sessions.lease_plan import Seat, WantedStream, reserve, wanted_streams
+from job_worker.sessions.limited_streams import LimitedStreams
 from job_worker.sessions.report_batch import ReportBatch
 from job_worker.sessions.session import Session
 from job_worker.sessions.sessions import Sessions
@@ -63,6 +64,7 @@ class LeaseFeed:
         demand: Demand,
         reports: ReportBatch,
         *,
+        limited: LimitedStreams,
         replica: str,
     ) -> None:
         self._sessions = sessions
@@ -70,6 +72,7 @@ class LeaseFeed:
         self._claim_leases = claim_leases
         self._demand = demand
         self._reports = reports
+        self._limited = limited
         self._replica = replica
 
     async def step(self) -> bool:
@@ -119,7 +122,7 @@ class LeaseFeed:
         """
         taken = _Taken()
         dry = set[StreamName]()
-        streams = wanted_streams(self._in_turn())
+        streams = self._limited.rested(wanted_streams(self._in_turn()))
         if not streams:
             return taken
         depths = await self._streams.depths([each.name for each in streams])
@@ -175,6 +178,7 @@ class LeaseFeed:
             pushes.setdefault(session.claimant.session_id, (session, []))[1].append(lease)
         self._push(pushes)
         self._demand.claimed(claimed)
+        self._limited.claimed({entry.stream for entry, _ in taken.seated}, claimed.keys())
         await self._streams.settle([entry for entry, _ in taken.seated])
 
     def _push(self, pushes: Mapping[SessionId, tuple[Session, list[GrantedLease]]]) -> None:

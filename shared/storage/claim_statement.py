@@ -15,7 +15,8 @@ INLINE_INPUT_BYTES_MAX = 64 * 1024
 
 PUT_BACK_SECONDS = 0.2
 """A refused entry is offered again after this, so that a cause that lasts does not make a busy loop. What is
-paused keeps its place: it is not offered before the pause ends."""
+paused keeps its place: it is not offered before the pause ends. What a limit refuses keeps it, too: in a long
+backlog it would else go behind all of its owner's jobs, however old it is."""
 PUT_BACK_REFUSED_SECONDS = 5.0
 """The same for a job that every executor of its type has refused: only a new one can help, and takes seconds
 to start."""
@@ -94,8 +95,7 @@ spent as (
 
 _PERMITTED = "and (not job.limited or job.job_id in (select job_id from within))"
 
-_LIMIT_WAIT = f"""when e.job_id in (select job_id from contender)
-        then least({PUT_BACK_REFUSED_SECONDS}, greatest({PUT_BACK_SECONDS}, 1 / e.per_second))"""
+_LIMIT_WAIT = "when e.job_id in (select job_id from contender) then 0"
 
 
 # The claim locks in the order of all transactions: all sessions, all jobs, also of those that are refused,

@@ -9,6 +9,7 @@ from datetime import timedelta
 from job_worker.operations.claim_leases import Wish
 from job_worker.sessions.demand import Demand
 from job_worker.sessions.lease_feed import LeaseFeed
+from job_worker.sessions.limited_streams import LimitedStreams
 from job_worker.sessions.sessions import Sessions
 from shared.domain.identity import JobId, JobType, StreamName
 from shared.runtime.ids import new_id
@@ -58,6 +59,7 @@ async def test_one_credit_is_enough_to_clear_what_many_dead_workers_left() -> No
         refuse_all,  # type: ignore[arg-type]
         Demand(sessions, streams, replica="alive", clock=ManualClock()),  # type: ignore[arg-type]
         None,  # type: ignore[arg-type] # reports: nothing is granted, so nothing goes back
+        limited=LimitedStreams((), ManualClock()),
         replica="alive",
     )
 

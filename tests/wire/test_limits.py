@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import sqlalchemy as sa
+
+from job_api.loops.outbox_dispatcher import MARK_MIN
 from shared.domain.identity import Owner
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
@@ -15,10 +18,20 @@ from tests.support.limited import most_at_once, spans
 INPUT = b'{"duration_seconds": 0.1}'
 
 
-async def create(control: Control, owner: str, count: int) -> None:
+async def create(control: Control, owner: str, count: int, *, input: bytes = INPUT) -> None:
     for _ in range(count):
-        request = pb.CreateJobRequest(job_type="synthetic", input=INPUT, owner=owner)
+        request = pb.CreateJobRequest(job_type="synthetic", input=input, owner=owner)
         await control.stub.CreateJob(request)
+
+
+async def started(control: Control) -> list[int]:
+    """The numbers of the jobs by their creation, in the order in which they have started."""
+    statement = sa.text("""
+        select number from (
+            select start_time, row_number() over (order by create_time, job_id) - 1 as number from jobs
+        ) j where start_time is not null order by start_time""")
+    async with control.transactions.begin() as transaction:
+        return [row.number for row in await transaction.connection.execute(statement)]
 
 
 async def until_all_succeeded(control: Control, count: int) -> None:
@@ -46,3 +59,23 @@ async def test_a_deployment_s_limits_hold_for_an_executor_with_room_for_more(
     assert {owner: len(each) for owner, each in found.items()} == {Owner("ada"): 8, Owner("bob"): 8}
     assert max(most_at_once(each) for each in found.values()) <= 2
     assert most_at_once([span for each in found.values() for span in each]) <= 3
+
+
+async def test_the_oldest_still_go_first_where_two_dispatchers_hand_out_more_than_a_limit_lets_through(
+    database_url: str, redis_url: str, redis_prefix: str
+) -> None:
+    count = 60
+    places = (database_url, redis_url, redis_prefix)
+    job_types = {"synthetic": {"at_once": 1}}
+    async with (
+        control_running(*places, job_types=job_types) as control,
+        control_running(*places, job_types=job_types),
+        execution_running(*places, job_types=job_types) as execution,
+    ):
+        await create(control, "ada", count, input=b"{}")
+        async with an_executor(execution.address):
+            await until_all_succeeded(control, count)
+        order = await started(control)
+
+    assert sorted(order) == list(range(count))
+    assert max(abs(place - number) for place, number in enumerate(order)) <= MARK_MIN

@@ -1,0 +1,41 @@
+"""Streams whose job types have limits: one that a claim got nothing of is left alone for a moment.
+
+What a limit refuses keeps its place in the database, and a dispatcher that is told of a higher limit, or of
+none, hands it out again at once. Without a rest the two would go on like that until a lease ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+
+from job_worker.sessions.lease_plan import WantedStream
+from shared.domain.identity import JobType, StreamName
+from shared.domain.queues import job_type_of
+from shared.runtime.clock import Clock
+
+REST = timedelta(milliseconds=100)
+"""As long as dispatchers take to see that a lease has ended."""
+
+
+class LimitedStreams:
+    """Known by one replica; each finds out by itself."""
+
+    def __init__(self, job_types: Collection[JobType], clock: Clock) -> None:
+        """Begin; streams of other types than these never rest."""
+        self._job_types = frozenset(job_types)
+        self._clock = clock
+        self._rested = dict[StreamName, float]()
+
+    def claimed(self, asked: Collection[StreamName], granted: Collection[StreamName]) -> None:
+        """Note the streams of a claim's entries, and those of which it got a lease or more."""
+        until = self._clock.monotonic() + REST.total_seconds()
+        for stream in set(asked).difference(granted):
+            if job_type_of(stream) in self._job_types:
+                self._rested[stream] = until
+
+    def rested(self, streams: Sequence[WantedStream]) -> list[WantedStream]:
+        """Leave out those that are to be left alone now."""
+        now = self._clock.monotonic()
+        self._rested = {stream: until for stream, until in self._rested.items() if until > now}
+        return [each for each in streams if each.name not in self._rested]
