@@ -102,10 +102,15 @@ def _left(
 def _goes_before(other: StreamName, stream: StreamName, depths: Mapping[StreamName, Depth]) -> bool:
     """Whether what is in the other stream is claimed before anything that is delivered now.
 
-    It is not where it is less urgent, nor where no executor can take it while one can take this stream's: it
-    would hold that one up for nothing.
+    It is not where it is less urgent, nor where no executor can take it now, as those of its versions are busy
+    or gone, while one can take this stream's: it would hold that one up for nothing.
     """
     if other == stream:
         return True
-    only_this_is_served = depths[stream].demand is not None and depths[other].demand is None
+    only_this_is_served = _served(depths[stream]) > _served(depths[other])
     return band_of(other) <= band_of(stream) and not only_this_is_served
+
+
+def _served(depth: Depth) -> int:
+    """How far executors serve a stream: not at all, once they are less busy, or now."""
+    return 0 if depth.demand is None else min(depth.demand, 1) + 1

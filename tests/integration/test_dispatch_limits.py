@@ -169,17 +169,33 @@ async def test_an_urgent_job_that_comes_late_waits_for_a_lease_and_not_for_what_
     assert await flow.dispatch() == {}
 
 
-async def test_jobs_that_no_executor_can_do_hold_up_none_that_one_can(
-    transactions: Transactions, streams: LeaseStreams, session: Session
+@pytest.mark.parametrize("others_demand", [{}, {STREAM: 0}], ids=["there is none", "they are busy"])
+async def test_jobs_that_no_executor_can_take_hold_up_none_that_one_can(
+    transactions: Transactions,
+    streams: LeaseStreams,
+    session: Session,
+    others_demand: dict[StreamName, int],
 ) -> None:
     flow = Flow(transactions, streams, session, TypeLimits(SYNTHETIC, at_once=2))
     await jobs_of(transactions, "owner", 5)
     assert await flow.dispatch() == {STREAM: 2}
 
     newer = await others(transactions, 3, stream=NEWER, input_schema_version=2)
-    await streams.tell_demand("worker", {NEWER: 4})
+    await streams.tell_demand("worker", {NEWER: 4, **others_demand})
     assert await flow.dispatch() == {STREAM: 2, NEWER: 2}
     assert [each.ref.job_id for each in await flow.claim(NEWER)] == newer[:2]
+
+
+async def test_while_all_executors_are_busy_the_more_urgent_keep_what_a_limit_leaves(
+    transactions: Transactions, streams: LeaseStreams, session: Session
+) -> None:
+    flow = Flow(transactions, streams, session, TypeLimits(SYNTHETIC, at_once=2))
+    await others(transactions, 2, stream=URGENT, priority=5)
+    assert await flow.dispatch() == {URGENT: 2}
+
+    await jobs_of(transactions, "owner", 5)
+    await streams.tell_demand("worker", {STREAM: 0, URGENT: 0})
+    assert await flow.dispatch() == {URGENT: 2}
 
 
 async def test_urgent_jobs_that_are_not_due_keep_no_room_from_those_that_are(
