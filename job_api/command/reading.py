@@ -81,7 +81,16 @@ def list_jobs(
     job_type: Annotated[
         str, typer.Option("--type", help="Only jobs of this type.", autocompletion=completions.job_types)
     ] = "",
-    label: Annotated[list[str] | None, typer.Option(help="Only jobs with this label, KEY=VALUE.")] = None,
+    queue: Annotated[
+        str, typer.Option(help="Only jobs of this queue.", autocompletion=completions.queues)
+    ] = "",
+    label: Annotated[
+        list[str] | None, typer.Option(help="Only jobs with this label, KEY=VALUE; may be repeated.")
+    ] = None,
+    owner: Annotated[str, typer.Option(help="Only jobs of this owner; for admins.")] = "",
+    text: Annotated[
+        str, typer.Option(help="Only jobs whose target's id, error code or message holds this.")
+    ] = "",
     batch: Annotated[UUID | None, typer.Option(help="Only jobs of this batch, earlier ones too.")] = None,
     limit: Limit = 50,
     as_json: AsJson = False,
@@ -93,7 +102,14 @@ def list_jobs(
 
     states = [state_of(each) for each in state or ()]
     with ending(), connect(address, token) as client:
-        which: JobFilter = {"states": states, "job_type": job_type, "labels": labels_of(label or ())}
+        which: JobFilter = {
+            "states": states,
+            "job_type": job_type,
+            "queue": queue,
+            "labels": labels_of(label or ()),
+            "owner": owner,
+            "text": text,
+        }
         if batch is not None:
             which["batch_id"] = BatchId(batch)
         found = client.list(page_size=page_size(limit), **which)
@@ -101,13 +117,14 @@ def list_jobs(
 
 
 def labels_of(texts: list[str] | tuple[()]) -> dict[str, str]:
-    """Read KEY=VALUE; ends the command if one is not of that form."""
+    """Read KEY=VALUE; ends the command if one is not of that form, or a key has two values."""
     labels = dict[str, str]()
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
             raise invalid(f"a label is KEY=VALUE, not {text!r}")
-        labels[key] = value
+        if labels.setdefault(key, value) != value:
+            raise invalid(f"the label {key!r} has two values: {labels[key]!r} and {value!r}")
     return labels
 
 

@@ -30,6 +30,7 @@ WithText = Annotated[
     str, typer.Option("--text", help="All jobs whose target's id, error code or message holds this.")
 ]
 ONE_WAY = "name a job by its id, or say by options such as --type which jobs are meant"
+NOT_BOTH = f"{ONE_WAY}: not both"
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this, jobs that fit are only counted.")]
 
@@ -59,7 +60,7 @@ def which_jobs(
 def require_one_way(job_id: UUID | None, which: JobFilter) -> None:
     """End the command unless it is either about one job, or about those that fit."""
     if (job_id is None) is not bool(which):
-        raise invalid(ONE_WAY)
+        raise invalid(ONE_WAY if job_id is None else NOT_BOTH)
 
 
 def change(ask: Callable[[bool], int], *, done: str, yes: bool, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, con
 from job_api.command.progress import LivePrinter, PlainPrinter, Printer
 from job_api.command.reading import state_of
 from job_api.command.selecting import (
-    ONE_WAY,
+    NOT_BOTH,
     JobArgument,
     OfOwner,
     OfQueue,
@@ -59,7 +59,7 @@ def watch(
     states = [state_of(each) for each in state or ()]
     which = which_jobs(states=states, job_type=job_type, queue=queue, label=label, owner=owner, text=text)
     if job_id is not None and which:
-        raise invalid(ONE_WAY)
+        raise invalid(NOT_BOTH)
     if job_id is None and after:
         raise invalid("--after is for one job, named by its id")
     with ending(), connect(address, token) as client:

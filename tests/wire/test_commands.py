@@ -46,6 +46,17 @@ def test_list_asks_for_the_jobs_of_a_batch(service: Service) -> None:
     )
 
 
+def test_list_asks_for_what_its_options_say(service: Service) -> None:
+    service.run(
+        *("list", "--type", "synthetic", "--queue", "drill", "--owner", "ada", "--text", "INPUT_"),
+        *("--label", "a=1", "--label", "b=2"),
+    )
+
+    assert service.servicer.listed[0].filter == pb.JobFilter(
+        job_type="synthetic", queue="drill", owner="ada", text="INPUT_", labels={"a": "1", "b": "2"}
+    )
+
+
 def test_submit_reads_its_input_from_a_file_or_from_stdin(service: Service, tmp_path: Path) -> None:
     path = tmp_path / "input.json"
     path.write_text('{"from": "file"}')
@@ -243,6 +254,7 @@ def test_a_job_that_is_not_there_and_one_that_cannot_be_cancelled_are_told_apart
         ("list", "--state", "DONE"),
         ("submit", "synthetic", "--input", "no/such/file"),
         ("submit", "synthetic", "--label", "no equals sign"),
+        ("submit", "synthetic", "--label", "a=1", "--label", "a=2"),
         ("submit", "synthetic", "--run-at", "tomorrow"),
         ("submit", "document_import", "--document", "no/such/file"),
         ("submit", "synthetic", "--document", "pyproject.toml"),

@@ -78,3 +78,4 @@ def test_either_a_job_is_named_or_jobs_are_described(
 
     assert (result.exit_code, result.stdout, service.servicer.selected) == (2, "", [])
     assert "name a job by its id, or say by options" in result.stderr
+    assert result.stderr.endswith(": not both\n") is (JOB in options)
