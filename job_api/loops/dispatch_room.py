@@ -102,8 +102,8 @@ def _left(
 def _goes_before(other: StreamName, stream: StreamName, depths: Mapping[StreamName, Depth]) -> bool:
     """Whether what is in the other stream is claimed before anything that is delivered now.
 
-    It is not where it is less urgent, nor where no executor can take it now, as those of its versions are busy
-    or gone, while one can take this stream's: it would hold that one up for nothing.
+    It is not where it is less urgent, nor where no executor can take it now, as those of its versions are
+    busy or gone, while one can take this stream's: it would hold that one up for nothing.
     """
     if other == stream:
         return True
