@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -18,10 +19,16 @@ _LIMIT_SECONDS = 100
 
 
 def install() -> None:
-    """Install what the programs need, to the byte that their lock says."""
-    lock, installed = PROGRAMS / "package-lock.json", PROGRAMS / "node_modules" / ".package-lock.json"
-    if installed.exists() and installed.stat().st_mtime > lock.stat().st_mtime:
-        return
+    """Install what the programs need, to the byte that their lock says; of test processes, one at a time."""
+    lock = PROGRAMS / "package-lock.json"
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        installed = PROGRAMS / "node_modules" / ".package-lock.json"
+        if not installed.exists() or installed.stat().st_mtime <= lock.stat().st_mtime:
+            _install()
+
+
+def _install() -> None:
     command = [*_NPM, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     # Like pip, trust what the machine trusts, and not only what Node brings along.
     environment = {**os.environ, "NODE_USE_SYSTEM_CA": "1"}
