@@ -165,14 +165,7 @@ def _opened(parts: Parts, entrance: Entrance) -> OpenServer:
 
 def _operations(parts: Parts) -> Operations:
     transactions, limits = parts.transactions, parts.settings.limits
-    create_jobs = CreateJobs(
-        transactions,
-        parts.requests,
-        parts.quotas,
-        new_id=new_id,
-        keys_kept_for=parts.keys_kept_for,
-        wake_dispatcher=parts.wake_dispatcher,
-    )
+    create_jobs = CreateJobs(transactions, parts.requests, parts.creating)
     return Operations(
         create_job=CreateJob(create_jobs),
         create_jobs=create_jobs,
@@ -186,17 +179,8 @@ def _operations(parts: Parts) -> Operations:
         list_events=ListEvents(transactions),
         cancel_job=CancelJob(transactions, parts.catalog, parts.wake_ups),
         cancel_jobs=CancelJobs(transactions, parts.catalog, parts.wake_ups),
-        retry_job=RetryJob(
-            transactions,
-            parts.catalog,
-            parts.quotas,
-            new_id=new_id,
-            keys_kept_for=parts.keys_kept_for,
-            wake_dispatcher=parts.wake_dispatcher,
-        ),
-        retry_jobs=RetryJobs(
-            transactions, parts.catalog, parts.quotas, new_id=new_id, wake_dispatcher=parts.wake_dispatcher
-        ),
+        retry_job=RetryJob(transactions, parts.catalog, parts.creating),
+        retry_jobs=RetryJobs(transactions, parts.catalog, parts.creating),
         watch_job=WatchJob(transactions, parts.feed, keep_alive=parts.keep_alive),
         watch_jobs=WatchJobs(parts.live_jobs, keep_alive=parts.keep_alive),
         watch_events=WatchEvents(transactions, parts.event_feed, keep_alive=parts.keep_alive),

@@ -19,7 +19,6 @@ from job_api.rpc.batch_servicer import BatchOperations
 from shared.catalog.catalog import CatalogFault
 from shared.domain.identity import JobType
 from shared.domain.naming import there_are
-from shared.runtime.ids import new_id
 
 
 def batch_operations(parts: Parts) -> BatchOperations:
@@ -31,27 +30,12 @@ def batch_operations(parts: Parts) -> BatchOperations:
     transactions, wake_ups = parts.transactions, parts.wake_ups
     return BatchOperations(
         estimate_batch=EstimateBatch(parts.catalog, _estimates(parts)),
-        create_batch=CreateBatch(
-            transactions,
-            parts.requests,
-            parts.quotas,
-            new_id=new_id,
-            keys_kept_for=parts.keys_kept_for,
-            wake_dispatcher=parts.wake_dispatcher,
-        ),
+        create_batch=CreateBatch(transactions, parts.requests, parts.creating),
         get_batch=GetBatch(transactions),
         list_batches=ListBatches(transactions),
         list_batch_items=ListBatchItems(transactions),
         cancel_batch=CancelBatch(transactions, wake_ups),
-        retry_batch_items=RetryBatchItems(
-            transactions,
-            parts.catalog,
-            wake_ups,
-            parts.quotas,
-            new_id=new_id,
-            keys_kept_for=parts.keys_kept_for,
-            wake_dispatcher=parts.wake_dispatcher,
-        ),
+        retry_batch_items=RetryBatchItems(transactions, parts.catalog, wake_ups, parts.creating),
         select_batch_items=SelectBatchItems(transactions, wake_ups),
         advance_batch=AdvanceBatch(transactions, wake_ups),
         watch_batch=WatchBatch(transactions, parts.batch_feed, keep_alive=parts.keep_alive),

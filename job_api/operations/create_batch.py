@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from itertools import islice
-from uuid import UUID
 
 import structlog
 
 from job_api.operations.batch_request import CheckedBatch, CreateBatchCommand, at_item, check_batch
 from job_api.operations.caller import Caller
+from job_api.operations.creating import Creating
 from job_api.operations.job_creation import Item, missing_uploads, new_job
 from job_api.operations.job_request import BYTES_ON_THE_LOOP_MAX, VIOLATIONS_MAX, JobRequests
-from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas
 from shared.domain.audit import AuditAction
 from shared.domain.batches import Batch
-from shared.domain.errors import BatonError, FieldViolation, IdempotencyKeyReused, InvalidInput
+from shared.domain.errors import BatonError, FieldViolation, InvalidInput
 from shared.domain.identity import BatchId, JobId, Owner
 from shared.storage.audit import AuditEntry
 from shared.storage.batch_changes import NewBatch
@@ -50,22 +48,10 @@ class CreateBatch:
     A key decides races as it does for jobs, with which batches share their keys: one call binds it.
     """
 
-    def __init__(
-        self,
-        transactions: Transactions,
-        requests: JobRequests,
-        quotas: OwnerQuotas = NO_QUOTAS,
-        *,
-        new_id: Callable[[], UUID],
-        keys_kept_for: timedelta,
-        wake_dispatcher: asyncio.Event,
-    ) -> None:
+    def __init__(self, transactions: Transactions, requests: JobRequests, creating: Creating) -> None:
         self._transactions = transactions
         self._requests = requests
-        self._quotas = quotas
-        self._new_id = new_id
-        self._keys_kept_for = keys_kept_for
-        self._wake_dispatcher = wake_dispatcher
+        self._creating = creating
 
     async def __call__(self, caller: Caller, command: CreateBatchCommand) -> BatchCreation:
         """Create the batch, or find the one that an earlier call with the same key created.
@@ -82,14 +68,14 @@ class CreateBatch:
             PlatformUnavailable: The batch may or may not exist; calling again with the same key tells.
         """
         checked = await self._checked(command, caller.acting_for(command.owner))
-        batch_id = BatchId(self._new_id())
+        batch_id = BatchId(self._creating.new_id())
         async with self._transactions.begin() as transaction:
             bound = await self._bound(transaction, checked, batch_id)
             if bound == batch_id:
                 await self._create(transaction, checked, batch_id, caller.subject)
             batch = (await transaction.batches.get_many([bound]))[bound]
         if bound == batch_id:
-            self._wake_dispatcher.set()
+            self._creating.wake_dispatcher.set()
             log.info(
                 "batch.created",
                 batch_id=str(batch_id),
@@ -111,19 +97,16 @@ class CreateBatch:
             return batch_id
         key = IdempotencyKey(checked.owner, checked.job_type, checked.command.key)
         claim = KeyClaim(key, checked.fingerprint, None, batch_id)
-        binding = (await transaction.idempotency.claim([claim], kept_for=self._keys_kept_for))[key]
-        if binding.batch_id is None or binding.fingerprint != checked.fingerprint:
-            raise IdempotencyKeyReused(binding.job_id, binding.batch_id)
-        return binding.batch_id
+        return await self._creating.bound(transaction, claim, lambda binding: binding.batch_id)
 
     async def _create(
         self, transaction: Transaction, checked: CheckedBatch, batch_id: BatchId, subject: Owner
     ) -> None:
-        items = [Item(JobId(self._new_id()), subject, each) for each in checked.items]
+        items = [Item(JobId(self._creating.new_id()), subject, each) for each in checked.items]
         missing = await missing_uploads(transaction, dict(enumerate(items)))
         if missing:
             raise InvalidInput(list(_violations(missing)))
-        await self._quotas.require(transaction, checked.owner, len(items))
+        await self._creating.quotas.require(transaction, checked.owner, len(items))
         for first in range(0, len(items), JOBS_PER_STATEMENT_MAX):
             jobs = [
                 replace(new_job(each), batch_id=batch_id, batch_item=number)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
-from uuid import UUID
+from collections.abc import Iterable, Sequence
 
 import structlog
 
 from job_api.operations.caller import Caller
+from job_api.operations.creating import Creating
 from job_api.operations.gathered_creations import GatheredCreations
 from job_api.operations.job_creation import Creation, Item, JobCreation, Outcome
 from job_api.operations.job_request import BYTES_ON_THE_LOOP_MAX, CheckedJob, CreateJobCommand, JobRequests
-from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas
 from shared.domain.errors import BatonError
 from shared.domain.identity import JobId
 from shared.storage.transactions import Transactions
@@ -31,21 +29,10 @@ class CreateJobs:
     time, by this call and others, shares a transaction (see `gathered_creations`).
     """
 
-    def __init__(
-        self,
-        transactions: Transactions,
-        requests: JobRequests,
-        quotas: OwnerQuotas = NO_QUOTAS,
-        *,
-        new_id: Callable[[], UUID],
-        keys_kept_for: timedelta,
-        wake_dispatcher: asyncio.Event,
-    ) -> None:
+    def __init__(self, transactions: Transactions, requests: JobRequests, creating: Creating) -> None:
         self._requests = requests
-        self._new_id = new_id
-        self._create = GatheredCreations(
-            JobCreation(transactions, quotas, keys_kept_for=keys_kept_for, wake_dispatcher=wake_dispatcher)
-        )
+        self._new_id = creating.new_id
+        self._create = GatheredCreations(JobCreation(transactions, creating))
 
     async def __call__(self, caller: Caller, wishes: Sequence[Wish]) -> list[Outcome]:
         """Return an outcome for each wish, in their order.

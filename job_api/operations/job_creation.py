@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
+from job_api.operations.creating import Creating
 from job_api.operations.job_request import CheckedJob
-from job_api.operations.owner_quotas import OwnerQuotas, Refusal
+from job_api.operations.owner_quotas import Refusal
 from shared.domain.audit import AuditAction
 from shared.domain.errors import BatonError, FieldViolation, IdempotencyKeyReused, InvalidInput
 from shared.domain.identity import JobId, Owner, UploadId
@@ -65,18 +64,9 @@ class JobCreation:
     A key decides races by its unique row: one item binds it, all others find it.
     """
 
-    def __init__(
-        self,
-        transactions: Transactions,
-        quotas: OwnerQuotas,
-        *,
-        keys_kept_for: timedelta,
-        wake_dispatcher: asyncio.Event,
-    ) -> None:
+    def __init__(self, transactions: Transactions, creating: Creating) -> None:
         self._transactions = transactions
-        self._quotas = quotas
-        self._keys_kept_for = keys_kept_for
-        self._wake_dispatcher = wake_dispatcher
+        self._creating = creating
 
     async def __call__(self, items: Sequence[Item]) -> list[Outcome]:
         """Return an outcome for each item, in their order.
@@ -103,7 +93,7 @@ class JobCreation:
             if earlier:
                 jobs |= await transaction.jobs.get_many(sorted(earlier))
         if fresh:
-            self._wake_dispatcher.set()
+            self._creating.wake_dispatcher.set()
         return [
             refused[binding.job_id] if binding.job_id in refused else _outcome(item, binding, jobs)
             for item, binding in zip(items, bindings, strict=True)
@@ -116,7 +106,7 @@ class JobCreation:
             for each in items
             if each.key is not None
         ]
-        bindings = await transaction.idempotency.claim(claims, kept_for=self._keys_kept_for)
+        bindings = await transaction.idempotency.claim(claims, kept_for=self._creating.keys_kept_for)
         return [
             Binding(each.job_id, each.checked.fingerprint) if each.key is None else bindings[each.key]
             for each in items
@@ -125,7 +115,7 @@ class JobCreation:
     async def _refused(self, transaction: Transaction, items: Sequence[Item]) -> dict[JobId, Refusal]:
         """Say which new items are beyond their owners' limits; they leave their keys free."""
         owners = [each.checked.owner for each in items]
-        refusals = (await self._quotas.reserve(transaction, owners)).refusals
+        refusals = (await self._creating.quotas.reserve(transaction, owners)).refusals
         refused = {
             item.job_id: refusal for item, refusal in zip(items, refusals, strict=True) if refusal is not None
         }

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from uuid import UUID
 
 import structlog
 
 from job_api.operations.caller import Caller
-from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas
+from job_api.operations.creating import Creating
 from job_api.operations.reruns import Asking, rerun
 from job_api.operations.visibility import visible_batch
 from shared.catalog import json_text
@@ -19,7 +16,7 @@ from shared.catalog.catalog import Catalog
 from shared.catalog.definition import JobDefinition
 from shared.domain.audit import AuditAction
 from shared.domain.batches import BATCH_TRANSITIONS, OPEN_STATES, Batch, BatchChange
-from shared.domain.errors import BatchStateConflict, IdempotencyKeyReused
+from shared.domain.errors import BatchStateConflict
 from shared.domain.identity import BatchId, JobId
 from shared.domain.jobs import JobState
 from shared.storage.audit import AuditEntry
@@ -72,23 +69,12 @@ class RetryBatchItems:
     """
 
     def __init__(
-        self,
-        transactions: Transactions,
-        catalog: Catalog,
-        wake_ups: WakeUps,
-        quotas: OwnerQuotas = NO_QUOTAS,
-        *,
-        new_id: Callable[[], UUID],
-        keys_kept_for: timedelta,
-        wake_dispatcher: asyncio.Event,
+        self, transactions: Transactions, catalog: Catalog, wake_ups: WakeUps, creating: Creating
     ) -> None:
         self._transactions = transactions
+        self._creating = creating
         self._catalog = catalog
         self._wake_ups = wake_ups
-        self._quotas = quotas
-        self._new_id = new_id
-        self._keys_kept_for = keys_kept_for
-        self._wake_dispatcher = wake_dispatcher
 
     async def __call__(self, caller: Caller, command: RetryBatchItemsCommand) -> ItemsRetried:
         """Try the items again; where all that failed are meant, there may be none while others are open.
@@ -105,7 +91,7 @@ class RetryBatchItems:
         batch_id, asking = command.batch_id, Asking(caller.subject, command.traceparent)
         async with self._transactions.begin() as transaction:
             batch = await visible_batch(transaction, caller, batch_id)
-            first = JobId(self._new_id())
+            first = JobId(self._creating.new_id())
             if await self._bound(transaction, batch, command, first) != first:
                 return ItemsRetried(await visible_batch(transaction, caller, batch_id), 0, replayed=True)
             await transaction.batch_changes.be_alone(batch_id)
@@ -124,7 +110,7 @@ class RetryBatchItems:
                 )
         if items:
             log.info("batch.items_retried", batch_id=str(batch_id), items=len(items))
-            self._wake_dispatcher.set()
+            self._creating.wake_dispatcher.set()
             await self._wake_ups.batches_changed([batch_id])
         return ItemsRetried(batch, len(items))
 
@@ -134,12 +120,9 @@ class RetryBatchItems:
         """Return the first new job of the call: the one to be made, unless its key is bound already."""
         if command.key is None:
             return first
-        key, fingerprint = IdempotencyKey(batch.owner, batch.job_type, command.key), _fingerprint(command)
-        claim = KeyClaim(key, fingerprint, first)
-        binding = (await transaction.idempotency.claim([claim], kept_for=self._keys_kept_for))[key]
-        if binding.job_id is None or binding.fingerprint != fingerprint:
-            raise IdempotencyKeyReused(binding.job_id, binding.batch_id)
-        return binding.job_id
+        key = IdempotencyKey(batch.owner, batch.job_type, command.key)
+        claim = KeyClaim(key, _fingerprint(command), first)
+        return await self._creating.bound(transaction, claim, lambda binding: binding.job_id)
 
     async def _run_again(
         self,
@@ -150,8 +133,8 @@ class RetryBatchItems:
         first: JobId,
     ) -> None:
         definition = self._definition(batch, items)
-        await self._quotas.require(transaction, batch.owner, len(items))
-        job_ids = [first, *(JobId(self._new_id()) for _ in items[1:])]
+        await self._creating.quotas.require(transaction, batch.owner, len(items))
+        job_ids = [first, *(JobId(self._creating.new_id()) for _ in items[1:])]
         planned = {
             item.number: _rerun(batch, item, job_id, definition, asking)
             for item, job_id in zip(items, job_ids, strict=True)

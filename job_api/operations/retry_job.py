@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
-from uuid import UUID
 
 import structlog
 
 from job_api.operations.caller import Caller
+from job_api.operations.creating import Creating
 from job_api.operations.job_creation import Creation
-from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas
 from job_api.operations.reruns import Asking, rerun
 from job_api.operations.visibility import visible_job
 from shared.catalog import json_text
 from shared.catalog.catalog import Catalog
-from shared.domain.errors import IdempotencyKeyReused, JobNotFound, JobNotRetryable
+from shared.domain.errors import JobNotFound, JobNotRetryable
 from shared.domain.identity import JobId
 from shared.domain.jobs import RETRYABLE_STATES, TERMINAL_STATES, Job
 from shared.storage.idempotency import IdempotencyKey, KeyClaim
@@ -41,22 +37,10 @@ class RetryJob:
     A key decides races as it does for creations: it is the owner's, and one call binds it to its new job.
     """
 
-    def __init__(
-        self,
-        transactions: Transactions,
-        catalog: Catalog,
-        quotas: OwnerQuotas = NO_QUOTAS,
-        *,
-        new_id: Callable[[], UUID],
-        keys_kept_for: timedelta,
-        wake_dispatcher: asyncio.Event,
-    ) -> None:
+    def __init__(self, transactions: Transactions, catalog: Catalog, creating: Creating) -> None:
         self._transactions = transactions
         self._catalog = catalog
-        self._quotas = quotas
-        self._new_id = new_id
-        self._keys_kept_for = keys_kept_for
-        self._wake_dispatcher = wake_dispatcher
+        self._creating = creating
 
     async def __call__(self, caller: Caller, command: RetryCommand) -> Creation:
         """Run the job again, or find the job that an earlier call with the same key made.
@@ -69,7 +53,7 @@ class RetryJob:
             QuotaExceeded: The owner's day or month is used up.
             PlatformUnavailable: The new job may or may not exist; calling again with the same key tells.
         """
-        job_id = JobId(self._new_id())
+        job_id = JobId(self._creating.new_id())
         async with self._transactions.begin() as transaction:
             origin = await visible_job(transaction, caller, command.job_id)
             bound = await self._bound(transaction, origin, command.key, job_id)
@@ -77,7 +61,7 @@ class RetryJob:
                 await self._create(transaction, origin, job_id, Asking(caller.subject, command.traceparent))
             job = (await transaction.jobs.get_many([bound]))[bound]
         if bound == job_id:
-            self._wake_dispatcher.set()
+            self._creating.wake_dispatcher.set()
             log.info("job.retried", job_id=str(job_id), origin_job_id=str(origin.job_id), owner=origin.owner)
         return Creation(job, replayed=bound != job_id)
 
@@ -86,12 +70,8 @@ class RetryJob:
         if key is None:
             return job_id
         wanted = IdempotencyKey(origin.owner, origin.job_type, key)
-        fingerprint = _fingerprint(origin)
-        claim = KeyClaim(wanted, fingerprint, job_id)
-        binding = (await transaction.idempotency.claim([claim], kept_for=self._keys_kept_for))[wanted]
-        if binding.job_id is None or binding.fingerprint != fingerprint:
-            raise IdempotencyKeyReused(binding.job_id, binding.batch_id)
-        return binding.job_id
+        claim = KeyClaim(wanted, _fingerprint(origin), job_id)
+        return await self._creating.bound(transaction, claim, lambda binding: binding.job_id)
 
     async def _create(self, transaction: Transaction, origin: Job, job_id: JobId, asking: Asking) -> None:
         locked = await transaction.jobs.lock(origin.job_id)
@@ -105,7 +85,7 @@ class RetryJob:
             raise JobNotRetryable(origin.job_id, "its job type is gone")
         if origin.input_schema_version != definition.input_schema_version:
             raise JobNotRetryable(origin.job_id, "its job type takes another version of inputs now")
-        await self._quotas.require(transaction, origin.owner, 1)
+        await self._creating.quotas.require(transaction, origin.owner, 1)
         again = rerun(
             origin.job_id, job_id=job_id, definition=definition, priority=origin.priority, asking=asking
         )

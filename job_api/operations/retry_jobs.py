@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from uuid import UUID
 
 import structlog
 
 from job_api.operations import selected_jobs
 from job_api.operations.caller import Caller
-from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas, Reservation
+from job_api.operations.creating import Creating
+from job_api.operations.owner_quotas import Reservation
 from job_api.operations.reruns import Asking, rerun
 from job_api.operations.selected_jobs import SelectedOutcome, SelectedRequest, Stop
 from shared.catalog.catalog import Catalog
@@ -43,21 +42,11 @@ class RetryJobs:
     call goes on there, or says which limit it is if that still refuses.
     """
 
-    def __init__(
-        self,
-        transactions: Transactions,
-        catalog: Catalog,
-        quotas: OwnerQuotas = NO_QUOTAS,
-        *,
-        new_id: Callable[[], UUID],
-        wake_dispatcher: asyncio.Event,
-    ) -> None:
+    def __init__(self, transactions: Transactions, catalog: Catalog, creating: Creating) -> None:
         self._transactions = transactions
-        self._quotas = quotas
+        self._creating = creating
         self._definitions = catalog.definitions
         self._takes = [(each.job_type, each.input_schema_version) for each in self._definitions.values()]
-        self._new_id = new_id
-        self._wake_dispatcher = wake_dispatcher
 
     async def __call__(
         self, caller: Caller, request: SelectedRequest, *, traceparent: str = ""
@@ -89,9 +78,9 @@ class RetryJobs:
     async def _run_again(
         self, asking: Asking, transaction: Transaction, jobs: Sequence[Selected]
     ) -> _RunAgain:
-        reservation = await self._quotas.reserve(transaction, [each.owner for each in jobs])
+        reservation = await self._creating.quotas.reserve(transaction, [each.owner for each in jobs])
         fitting, stop = _fitting(jobs, reservation)
-        oldest_first = {JobId(self._new_id()): each for each in reversed(fitting)}
+        oldest_first = {JobId(self._creating.new_id()): each for each in reversed(fitting)}
         reruns = [
             rerun(
                 each.job_id,
@@ -106,13 +95,13 @@ class RetryJobs:
         unused = [each.owner for job_id, each in oldest_first.items() if job_id not in made]
         accepted = zip(jobs[len(fitting) :], reservation.refusals[len(fitting) :], strict=True)
         unused += [each.owner for each, refusal in accepted if refusal is None]
-        await self._quotas.give_back(transaction, reservation, unused)
+        await self._creating.quotas.give_back(transaction, reservation, unused)
         return _RunAgain(frozenset(made), stop)
 
     async def _tell(self, run: _RunAgain) -> int:
         if run.job_ids:
             log.info("jobs.retried", jobs=len(run.job_ids))
-            self._wake_dispatcher.set()
+            self._creating.wake_dispatcher.set()
         return len(run.job_ids)
 
 

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from job_api.loops.retention import Retention
 from job_api.operations.create_batch import CreateBatchCommand
 from job_api.operations.create_jobs import CreateJob, CreateJobs
+from job_api.operations.creating import Creating
 from job_api.operations.job_request import VIOLATIONS_MAX, CreateJobCommand, JobRequests, Overrides
 from job_api.operations.owner_quotas import OwnerLimits, OwnerQuotas
 from job_api.operations.retry_job import RetryCommand, RetryJob
@@ -46,10 +47,11 @@ def calls(transactions: Transactions, wake_ups: WakeUps) -> BatchCalls:
 @pytest.fixture
 def create_job(transactions: Transactions) -> CreateJob:
     requests = JobRequests(catalogs.load(), input_bytes_max=1024)
-    creating = CreateJobs(
-        transactions, requests, new_id=new_id, keys_kept_for=KEY_LIFE, wake_dispatcher=asyncio.Event()
-    )
-    return CreateJob(creating)
+    return CreateJob(CreateJobs(transactions, requests, creating()))
+
+
+def creating() -> Creating:
+    return Creating(new_id=new_id, keys_kept_for=KEY_LIFE, wake_dispatcher=asyncio.Event())
 
 
 async def rows_in(transactions: Transactions, *tables: str) -> dict[str, int]:
@@ -128,9 +130,7 @@ async def test_jobs_and_batches_share_their_keys(
         await create_job(OWNER, CreateJobCommand(job_type="synthetic", input=b"{}", key=other))
     assert by_job.value.metadata == {"batch_id": str(batch_id)}
 
-    retry = RetryJob(
-        transactions, catalogs.load(), new_id=new_id, keys_kept_for=KEY_LIFE, wake_dispatcher=asyncio.Event()
-    )
+    retry = RetryJob(transactions, catalogs.load(), creating())
     failed = await job_in(transactions, JobState.FAILED)
     with pytest.raises(IdempotencyKeyReused) as by_retry:
         await retry(OWNER, RetryCommand(failed, key=other))

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from job_api.operations.caller import Caller
 from job_api.operations.create_jobs import CreateJobs
+from job_api.operations.creating import Creating
 from job_api.operations.job_creation import Creation
 from job_api.operations.job_request import CreateJobCommand, JobRequests
 from shared.catalog import catalog as catalogs
@@ -33,9 +34,7 @@ def create_jobs(transactions: Transactions) -> CreateJobs:
     return CreateJobs(
         transactions,
         JobRequests(catalogs.load(()), input_bytes_max=1_000),
-        new_id=new_id,
-        keys_kept_for=timedelta(hours=24),
-        wake_dispatcher=asyncio.Event(),
+        Creating(new_id=new_id, keys_kept_for=timedelta(hours=24), wake_dispatcher=asyncio.Event()),
     )
 
 

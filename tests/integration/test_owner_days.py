@@ -15,6 +15,7 @@ from job_api.loops import retention
 from job_api.loops.retention import Retention
 from job_api.operations.caller import Caller
 from job_api.operations.create_jobs import CreateJobs
+from job_api.operations.creating import Creating
 from job_api.operations.job_creation import Creation
 from job_api.operations.job_request import CreateJobCommand, JobRequests
 from job_api.operations.owner_quotas import OwnerLimits, OwnerQuotas
@@ -37,15 +38,17 @@ ADA, BOB = Owner("ada"), Owner("bob")
 WISH = CreateJobCommand(job_type="synthetic", input=b"{}")
 
 
-def creating(transactions: Transactions, **limits: int) -> CreateJobs:
-    return CreateJobs(
-        transactions,
-        JobRequests(catalogs.load(()), input_bytes_max=1_000),
-        OwnerQuotas(OwnerLimits(**limits)),
+def within(**limits: int) -> Creating:
+    return Creating(
         new_id=new_id,
         keys_kept_for=timedelta(hours=24),
         wake_dispatcher=asyncio.Event(),
+        quotas=OwnerQuotas(OwnerLimits(**limits)),
     )
+
+
+def creating(transactions: Transactions, **limits: int) -> CreateJobs:
+    return CreateJobs(transactions, JobRequests(catalogs.load(()), input_bytes_max=1_000), within(**limits))
 
 
 async def reserve(transaction: Transaction, owner: Owner, jobs: int = 1) -> OwnerUsage:
@@ -177,15 +180,7 @@ async def test_a_projector_and_a_retry_of_items_lock_in_one_order(
     await batches.end(transactions, batch_id, {1: batches.FAILURE})
     await batches.start(transactions, batch_id, [2])
     await reserve_alone(transactions, ADA)
-    retry = RetryBatchItems(
-        transactions,
-        catalogs.load(()),
-        wake_ups,
-        OwnerQuotas(OwnerLimits(jobs_per_day=10)),
-        new_id=new_id,
-        keys_kept_for=timedelta(hours=24),
-        wake_dispatcher=asyncio.Event(),
-    )
+    retry = RetryBatchItems(transactions, catalogs.load(()), wake_ups, within(jobs_per_day=10))
     async with transactions.begin() as transaction:
         held = await batches.leases_of(transaction, await batches.jobs_of(transactions, batch_id))
         (lease,) = held.values()

@@ -10,6 +10,7 @@ from job_api.operations.advance_batch import AdvanceBatch
 from job_api.operations.caller import Caller
 from job_api.operations.cancel_batch import CancelBatch
 from job_api.operations.create_batch import BatchCreation, CreateBatch, CreateBatchCommand
+from job_api.operations.creating import Creating
 from job_api.operations.job_request import JobRequests
 from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas
 from job_api.operations.retry_batch_items import ItemsRetried, RetryBatchItems, RetryBatchItemsCommand
@@ -35,24 +36,10 @@ class BatchCalls:
     ) -> None:
         catalog = catalogs.load()
         self.woken = asyncio.Event()
-        self.create_batch = CreateBatch(
-            transactions,
-            JobRequests(catalog, input_bytes_max=1024),
-            quotas,
-            new_id=new_id,
-            keys_kept_for=KEY_LIFE,
-            wake_dispatcher=self.woken,
-        )
+        creating = Creating(new_id=new_id, keys_kept_for=KEY_LIFE, wake_dispatcher=self.woken, quotas=quotas)
+        self.create_batch = CreateBatch(transactions, JobRequests(catalog, input_bytes_max=1024), creating)
         self.cancel_batch = CancelBatch(transactions, wake_ups)
-        self.retry_items = RetryBatchItems(
-            transactions,
-            catalog,
-            wake_ups,
-            quotas,
-            new_id=new_id,
-            keys_kept_for=KEY_LIFE,
-            wake_dispatcher=self.woken,
-        )
+        self.retry_items = RetryBatchItems(transactions, catalog, wake_ups, creating)
         self.select_items = SelectBatchItems(transactions, wake_ups)
         self.advance_batch = AdvanceBatch(transactions, wake_ups)
 

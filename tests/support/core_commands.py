@@ -18,6 +18,7 @@ from job_api.loops.start_by_sweep import StartBySweep
 from job_api.operations.caller import Caller
 from job_api.operations.cancel_job import CancelJob
 from job_api.operations.create_jobs import CreateJobs, Wish
+from job_api.operations.creating import Creating
 from job_api.operations.job_creation import Outcome
 from job_api.operations.job_request import CreateJobCommand, JobRequests, Overrides
 from shared.catalog import catalog
@@ -88,9 +89,7 @@ class Core:
         self._create = CreateJobs(
             transactions,
             JobRequests(jobs, input_bytes_max=1_000),
-            new_id=self.numbers.new_id,
-            keys_kept_for=KEYS_KEPT,
-            wake_dispatcher=woken,
+            Creating(new_id=self.numbers.new_id, keys_kept_for=KEYS_KEPT, wake_dispatcher=woken),
         )
         self._cancel = CancelJob(transactions, jobs, wake_ups)
         self._dispatcher = OutboxDispatcher(transactions, self.streams)
