@@ -9,6 +9,7 @@ with Client("127.0.0.1:7410") as client:
         ...
 """
 
+from job_api.client import errors
 from job_api.client.asks import PAGE_SIZE_MAX, JobOptions
 from job_api.client.async_client import AsyncClient
 from job_api.client.audit_asks import AuditFilter, AuditRecordView
@@ -47,7 +48,6 @@ from job_api.client.views import (
     ViewBegan,
 )
 from job_api.client.watching import TimeOver
-from shared.domain import errors
 from shared.domain.attempts import AttemptOutcome
 from shared.domain.batches import BatchCounters, BatchEvent, BatchState
 from shared.domain.errors import BatonError

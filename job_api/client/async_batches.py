@@ -19,6 +19,7 @@ from job_api.client.batch_views import (
     BatchView,
     ItemsRetriedView,
 )
+from job_api.client.tries import require_span
 from job_api.client.watching import TimeOver
 from shared.domain.batches import BatchState
 from shared.domain.identity import BatchId
@@ -46,6 +47,7 @@ class AsyncBatchMethods:
         Raises:
             BatchUnfinished: It had not settled `within` this time, and goes on.
         """
+        require_span("within", within)
         batch = await self.create_batch(job_type, inputs, **options)
         return await self.settled_batch(batch.batch_id, within=within)
 

@@ -16,7 +16,7 @@ import grpc
 from job_api.client import convert
 from job_api.client.asks import Ask, Listing
 from job_api.client.failures import CallFailed
-from job_api.client.tries import Tries, closed
+from job_api.client.tries import Tries, closed, require_span
 from job_api.client.uploads import UPLOAD_TIMEOUT, Document
 from job_api.client.views import Upload
 from job_api.client.watching import Stream, Watch
@@ -56,6 +56,7 @@ class AsyncCalls:
         pace: AsyncPace,
     ) -> None:
         """Dial with the first call: a channel belongs to the event loop that runs when it is made."""
+        require_span("timeout", timeout)
         self._dial = dial
         self._channel: grpc.aio.Channel | None = None
         self._stub: Any = None

@@ -28,6 +28,7 @@ from job_api.client.operator_views import (
 )
 from job_api.client.results import JobResult, require_success
 from job_api.client.selecting import JobFilter
+from job_api.client.tries import require_span
 from job_api.client.uploads import Document
 from job_api.client.views import (
     ArtifactView,
@@ -132,6 +133,7 @@ class AsyncClient(AsyncBatchMethods):
 
         With the same key, a repeated run waits for the same job. `within` and errors are those of `result`.
         """
+        require_span("within", within)
         job = await self.create_job(job_type, input, **options)
         return await self.result(job.job_id, within=within)
 

@@ -19,6 +19,7 @@ from job_api.client.batch_views import (
     ItemsRetriedView,
 )
 from job_api.client.calls import Calls
+from job_api.client.tries import require_span
 from job_api.client.watching import TimeOver
 from shared.domain.batches import BatchState
 from shared.domain.identity import BatchId
@@ -46,6 +47,7 @@ class BatchMethods:
         Raises:
             BatchUnfinished: It had not settled `within` this time, and goes on.
         """
+        require_span("within", within)
         return self.settled_batch(self.create_batch(job_type, inputs, **options).batch_id, within=within)
 
     def settled_batch(self, batch_id: BatchId, *, within: timedelta | None = None) -> BatchView:

@@ -13,7 +13,7 @@ import grpc
 
 from job_api.client import convert
 from job_api.client.asks import Ask, Listing
-from job_api.client.tries import Tries, closed
+from job_api.client.tries import Tries, closed, require_span
 from job_api.client.uploads import UPLOAD_TIMEOUT, Document
 from job_api.client.views import Upload
 from job_api.client.watching import Stream, Watch
@@ -44,6 +44,7 @@ class Calls:
     def __init__(
         self, channel: grpc.Channel, *, metadata: Sequence[tuple[str, str]], timeout: timedelta, pace: Pace
     ) -> None:
+        require_span("timeout", timeout)
         self._channel = channel
         self._stub = job_control_pb2_grpc.JobControlStub(channel)
         self._metadata = tuple(metadata)

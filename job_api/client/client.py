@@ -26,6 +26,7 @@ from job_api.client.operator_views import (
 )
 from job_api.client.results import JobResult, require_success
 from job_api.client.selecting import JobFilter
+from job_api.client.tries import require_span
 from job_api.client.uploads import Document
 from job_api.client.views import (
     ArtifactView,
@@ -111,6 +112,7 @@ class Client(BatchMethods):
 
         With the same key, a repeated run waits for the same job. `within` and errors are those of `result`.
         """
+        require_span("within", within)
         return self.result(self.create_job(job_type, input, **options).job_id, within=within)
 
     def result(self, job_id: JobId, *, within: timedelta | None = None) -> JobResult:

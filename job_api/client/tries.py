@@ -50,6 +50,16 @@ class Tries:
         return wait
 
 
+def require_span(name: str, span: timedelta | None) -> None:
+    """Refuse a number: nobody can tell whether it was meant as seconds.
+
+    Raises:
+        TypeError: It is neither a span nor None.
+    """
+    if span is not None and not isinstance(span, timedelta):
+        raise TypeError(f"{name} is a timedelta, such as timedelta(seconds=5), not {span!r}")
+
+
 def pause(failures: int, uniform: float) -> float:
     """Seconds to wait after so many failures in a row, with full jitter."""
     return BACKOFF.delay(failures, uniform=uniform).total_seconds()

@@ -17,7 +17,7 @@ import grpc
 from google.protobuf.message import Message
 
 from job_api.client.failures import CallFailed, failure_of
-from job_api.client.tries import closed, pause
+from job_api.client.tries import closed, pause, require_span
 from shared.gen.baton.v1 import job_control_pb2 as pb
 
 View = TypeVar("View")
@@ -73,6 +73,7 @@ class Watch(Generic[View]):
     """
 
     def __init__(self, stream: Stream[View], within: timedelta | None, *, now: float) -> None:
+        require_span("within", within)
         self.method = stream.method
         self.request = stream.request
         self._stream = stream

@@ -1,0 +1,47 @@
+"""What the service may refuse, an exception for each reason; and `CallFailed`, for all else."""
+
+from job_api.client.failures import CallFailed
+from shared.domain.errors import (
+    BatchNotFound,
+    BatchStateConflict,
+    BatonError,
+    FieldViolation,
+    IdempotencyKeyReused,
+    InvalidInput,
+    InvalidPageToken,
+    JobAlreadyCancelled,
+    JobNotCancellable,
+    JobNotFound,
+    JobNotRetryable,
+    LeaseLost,
+    PayloadTooLarge,
+    PermissionDenied,
+    PlatformUnavailable,
+    QuotaExceeded,
+    TooManyJobs,
+    Unauthenticated,
+    UnknownJobType,
+)
+
+__all__ = [
+    "BatchNotFound",
+    "BatchStateConflict",
+    "BatonError",
+    "CallFailed",
+    "FieldViolation",
+    "IdempotencyKeyReused",
+    "InvalidInput",
+    "InvalidPageToken",
+    "JobAlreadyCancelled",
+    "JobNotCancellable",
+    "JobNotFound",
+    "JobNotRetryable",
+    "LeaseLost",
+    "PayloadTooLarge",
+    "PermissionDenied",
+    "PlatformUnavailable",
+    "QuotaExceeded",
+    "TooManyJobs",
+    "Unauthenticated",
+    "UnknownJobType",
+]
