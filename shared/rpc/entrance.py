@@ -65,7 +65,7 @@ async def _verify(settings: ServiceSettings) -> Verify | None:
         return key_set(keys, expected=expected)
     if settings.token_keys_url is not None:
         fetch = KeyFetch(settings.token_keys_url, setting=_KEYS_URL)
-        key_url = KeyUrl(fetch, url=settings.token_keys_url, monotonic=monotonic)
+        key_url = KeyUrl(fetch, url=fetch.shown_url, monotonic=monotonic)
         await key_url.look()
         return key_set(key_url, expected=expected)
     secret = settings.token_secret.get_secret_value() if settings.token_secret else ""

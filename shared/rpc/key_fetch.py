@@ -43,6 +43,11 @@ class KeyFetch:
         self._seconds_max = seconds_max
         self._thread: Thread | None = None
 
+    @property
+    def shown_url(self) -> str:
+        """For logs: without what follows the path, where issuers take keys of their callers."""
+        return self._url._replace(query="", fragment="").geturl()
+
     async def __call__(self) -> bytes:
         """Return the answer's body.
 

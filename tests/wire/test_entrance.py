@@ -80,9 +80,10 @@ async def test_with_an_identity_a_service_listens_anywhere(
 
 async def test_a_service_starts_while_the_issuer_of_its_tokens_is_away() -> None:
     with structlog.testing.capture_logs() as lines:
-        await entrance_of("0.0.0.0:7410", told(token_keys_url="http://127.0.0.1:1/keys.json"))
+        await entrance_of("0.0.0.0:7410", told(token_keys_url="http://127.0.0.1:1/keys.json?key=of-ours"))
     [line] = lines
     assert (line["event"], line["url"]) == ("key_set.not_fetched", "http://127.0.0.1:1/keys.json")
+    assert "of-ours" not in str(line)
 
 
 @pytest.mark.parametrize(
