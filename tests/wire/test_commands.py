@@ -38,25 +38,6 @@ def test_submit_prints_the_id_and_nothing_else(service: Service) -> None:
     assert service.servicer.created[0].idempotency_key == "order-4711"
 
 
-def test_list_asks_for_the_jobs_of_a_batch(service: Service) -> None:
-    service.run("list", "--batch", OTHER, "--state", "failed")
-
-    assert service.servicer.listed[0].filter == pb.JobFilter(
-        batch_id=OTHER, states=[job_pb2.JOB_STATE_FAILED]
-    )
-
-
-def test_list_asks_for_what_its_options_say(service: Service) -> None:
-    service.run(
-        *("list", "--type", "synthetic", "--queue", "drill", "--owner", "ada", "--text", "INPUT_"),
-        *("--label", "a=1", "--label", "b=2"),
-    )
-
-    assert service.servicer.listed[0].filter == pb.JobFilter(
-        job_type="synthetic", queue="drill", owner="ada", text="INPUT_", labels={"a": "1", "b": "2"}
-    )
-
-
 def test_submit_reads_its_input_from_a_file_or_from_stdin(service: Service, tmp_path: Path) -> None:
     path = tmp_path / "input.json"
     path.write_text('{"from": "file"}')
@@ -193,23 +174,6 @@ def test_output_that_nobody_reads_ends_the_command_quietly(
 
     said = [line for line in done.stderr.splitlines() if "there are more jobs" not in line]
     assert (done.returncode, said) == (141, [])
-
-
-def test_list_asks_for_no_more_than_its_limit(service: Service) -> None:
-    result = service.run("list", "--state", "queued", "--type", "synthetic", "--limit", "3", "--json")
-
-    assert len(json.loads(result.stdout)) == 3
-    first, second = service.servicer.listed
-    assert (first.page_size, first.filter.job_type, list(first.filter.states)) == (4, "synthetic", [1])
-    assert (first.page_token, second.page_token) == ("", "more")
-    assert "there are more jobs than these 3" in result.stderr
-
-
-def test_list_shows_a_table_to_people(service: Service) -> None:
-    header, row, *_ = service.run("list").stdout.splitlines()
-
-    assert header.split() == ["job", "type", "state", "progress", "attempt", "created", "error"]
-    assert row.split()[:3] == [JOB, "synthetic", "QUEUED"]
 
 
 def test_cancel_says_whether_the_job_has_stopped(service: Service) -> None:
