@@ -122,7 +122,7 @@ class LeaseFeed:
         """
         taken = _Taken()
         dry = set[StreamName]()
-        streams = self._limited.rested(wanted_streams(self._in_turn()))
+        streams = self._limited.ready(wanted_streams(self._in_turn()))
         if not streams:
             return taken
         depths = await self._streams.depths([each.name for each in streams])

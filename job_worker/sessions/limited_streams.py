@@ -25,17 +25,17 @@ class LimitedStreams:
         """Begin; streams of other types than these never rest."""
         self._job_types = frozenset(job_types)
         self._clock = clock
-        self._rested = dict[StreamName, float]()
+        self._rest_until = dict[StreamName, float]()
 
     def claimed(self, asked: Collection[StreamName], granted: Collection[StreamName]) -> None:
         """Note the streams of a claim's entries, and those of which it got a lease or more."""
         until = self._clock.monotonic() + REST.total_seconds()
         for stream in set(asked).difference(granted):
             if job_type_of(stream) in self._job_types:
-                self._rested[stream] = until
+                self._rest_until[stream] = until
 
-    def rested(self, streams: Sequence[WantedStream]) -> list[WantedStream]:
+    def ready(self, streams: Sequence[WantedStream]) -> list[WantedStream]:
         """Leave out those that are to be left alone now."""
         now = self._clock.monotonic()
-        self._rested = {stream: until for stream, until in self._rested.items() if until > now}
-        return [each for each in streams if each.name not in self._rested]
+        self._rest_until = {stream: until for stream, until in self._rest_until.items() if until > now}
+        return [each for each in streams if each.name not in self._rest_until]

@@ -15,7 +15,7 @@ FREE = StreamName("drill:free:1.1:2")
 
 def names(streams: LimitedStreams) -> set[StreamName]:
     wanted = [WantedStream(each, QueueName("drill"), ()) for each in (LIMITED, URGENT, FREE)]
-    return {each.name for each in streams.rested(wanted)}
+    return {each.name for each in streams.ready(wanted)}
 
 
 async def test_a_limited_stream_rests_once_a_claim_got_nothing_of_it_and_comes_back() -> None:
