@@ -11,8 +11,6 @@ from shared.storage.transactions import Transactions
 
 __all__ = ["AuditFilter", "AuditRecord", "ListAuditRecords"]
 
-AUDIT_ID_MAX = 2**63 - 1
-
 
 class ListAuditRecords:
     """Reads pages from the newest record on: those that are written meanwhile are on no later page."""
@@ -46,7 +44,4 @@ def _position(value: Any) -> AuditPosition:
         ValueError: It is something else.
     """
     record_time, number = value
-    audit_id = int(paging.text(number))
-    if not 0 < audit_id <= AUDIT_ID_MAX:
-        raise ValueError
-    return AuditPosition(paging.time(record_time), audit_id)
+    return AuditPosition(paging.time(record_time), paging.long_ordinal(number))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from job_api.operations import opaque, paging
 from job_api.operations.paging import Page, PageRequest
@@ -12,8 +11,6 @@ from shared.storage.outbox_messages import OutboxMessage
 from shared.storage.transactions import Transactions
 
 __all__ = ["ListOutboxMessages", "OutboxMessage", "OutboxState"]
-
-OUTBOX_ID_MAX = 2**63 - 1
 
 
 class ListOutboxMessages:
@@ -29,19 +26,10 @@ class ListOutboxMessages:
             InvalidPageToken: The token is malformed, or belongs to another state.
         """
         of = ["outbox", str(state)]
-        after = paging.begin(page, of, _outbox_id, 0)
+        after = paging.begin(page, of, paging.long_ordinal, 0)
         async with self._transactions.begin() as transaction:
             found = await transaction.outbox_messages.page(state, after=after, limit=page.size + 1)
         ended = paging.ended(found.messages, page.size, of, lambda message: str(message.outbox_id))
         if found.looked_to is not None:
             return replace(ended, next_token=opaque.seal(of, str(found.looked_to)))
         return ended
-
-
-def _outbox_id(value: Any) -> int:
-    """Read a row number, which is text in tokens: JSON has no numbers so large."""
-    if not isinstance(value, str) or not value.isascii() or not value.isdigit():
-        raise ValueError
-    if int(value) > OUTBOX_ID_MAX:
-        raise ValueError
-    return int(value)

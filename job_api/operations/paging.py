@@ -96,6 +96,19 @@ def text(value: Any) -> str:
     return value
 
 
+def long_ordinal(value: Any) -> int:
+    """Read a place that is a number of the database's, which is text in tokens: JSON has none so large.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: It is no such number.
+    """
+    digits = text(value)
+    if not digits.isascii() or not digits.isdigit() or int(digits) > _LONG_ORDINAL_MAX:
+        raise ValueError
+    return int(digits)
+
+
 def moment(time: datetime) -> str:
     """Write a place that is a point in time."""
     return time.astimezone(UTC).isoformat()
@@ -132,3 +145,4 @@ def _json(value: Any) -> Any:
 
 
 _ORDINAL_MAX = 2**31 - 1
+_LONG_ORDINAL_MAX = 2**63 - 1
