@@ -117,6 +117,7 @@ class _Stack:
 
     async def come_up(self) -> None:
         token = _executor_token(self._settings) if self._options.executors else None
+        _require_two_ports(self._options)
         control = _address("control", self._options.control_port)
         execution = _address("execution", self._options.execution_port)
         database_url, redis_url = await self._servers()
@@ -182,11 +183,18 @@ def _service(name: str, environment: dict[str, str], address: str) -> ProcessSpe
     )
 
 
+def _require_two_ports(options: DevOptions) -> None:
+    if options.control_port == options.execution_port != 0:
+        raise StartupFault(
+            f"both services can't listen on port {options.control_port}: choose another by --execution-port"
+        )
+
+
 def _executor_token(settings: DevSettings) -> str | None:
     """Make the token that executors show; None where none is asked for, or one was given for them.
 
     Raises:
-        StartupFault: None was given, and here is nothing to sign one with.
+        StartupFault: None was given, and here is nothing to sign one with that services would take.
     """
     if settings.token:
         return None
@@ -195,8 +203,9 @@ def _executor_token(settings: DevSettings) -> str | None:
     secret = settings.token_secret.get_secret_value() if settings.token_secret else ""
     if not secret:
         return None
-    from shared.rpc.tokens import Expected, signed_token
+    from shared.rpc.tokens import Expected, shared_secret, signed_token
 
+    shared_secret(secret, setting="BATON_TOKEN_SECRET")
     return signed_token(
         secret,
         subject="dev-executor",

@@ -43,8 +43,15 @@ SECRET = "a secret of this test, at least 32 bytes"
         ),
         ({"BATON_TOKEN_SECRET": SECRET, "BATON_TOKEN": "wrong"}, r"executor-1: .* refuses this executor"),
         ({"BATON_TOKEN_KEYS_FILE": "keys.json"}, r"BATON_TOKEN is needed"),
+        ({"BATON_TOKEN_SECRET": "hunter2"}, r"up:\nbaton: BATON_TOKEN_SECRET is too short[^\n]*\n$"),
     ],
-    ids=["unknown queue", "no handlers", "wrong token", "no token, and nothing to sign one with"],
+    ids=[
+        "unknown queue",
+        "no handlers",
+        "wrong token",
+        "no token, and nothing to sign one with",
+        "a short secret",
+    ],
 )
 def test_a_stack_whose_executor_cannot_start_says_why_instead(
     tmp_path: Path, settings: dict[str, str], sentence: str
