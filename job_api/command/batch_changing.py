@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from job_api.command import batch_tables, show
+from job_api.command import batch_tables, completions, show
 from job_api.command.batch_options import BatchArgument, batch_state_of
 from job_api.command.exits import ending, invalid
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
@@ -18,7 +18,6 @@ Items = Annotated[
     list[int] | None,
     typer.Option("--item", metavar="N", min=1, max=2**31 - 1, help="This item; may be repeated."),
 ]
-_ADVANCED = ("exported", "stored")
 
 
 def cancel(
@@ -82,15 +81,20 @@ def select(
 def advance(
     batch_id: BatchArgument,
     state: Annotated[
-        str, typer.Argument(metavar="exported|stored", help="What was done with the selection.")
+        str,
+        typer.Argument(
+            metavar="exported|stored",
+            help="What was done with the selection.",
+            autocompletion=completions.advances,
+        ),
     ],
     as_json: AsJson = False,
     address: Address = DEFAULT_ADDRESS,
     token: Token = None,
 ) -> None:
     """Say that the selected items were exported, and then that the export was stored."""
-    if state.lower() not in _ADVANCED:
-        raise invalid(f"a batch advances to {' or '.join(_ADVANCED)}, not to {state!r}")
+    if state.lower() not in completions.ADVANCES:
+        raise invalid(f"a batch advances to {' or '.join(completions.ADVANCES)}, not to {state!r}")
     with ending(), connect(address, token) as client:
         from job_api.client import BatchId
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from job_api.command import completions, selecting, show
-from job_api.command.exits import ending
+from job_api.command.exits import ending, invalid
 from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
 from job_api.command.reading import state_of
 from job_api.command.selecting import JobArgument, OfOwner, OfQueue, OfType, WithLabel, WithText, Yes
+
+if TYPE_CHECKING:
+    from job_api.client import JobState
 
 
 def cancel(
@@ -19,7 +22,7 @@ def cancel(
     state: Annotated[
         list[str] | None,
         typer.Option(
-            help="All jobs in this state, QUEUED or RUNNING.", autocompletion=completions.job_states
+            help="All jobs in this state, QUEUED or RUNNING.", autocompletion=completions.open_states
         ),
     ] = None,
     job_type: OfType = "",
@@ -36,7 +39,7 @@ def cancel(
 
     Or all jobs that fit everything that the options say.
     """
-    states = [state_of(each) for each in state or ()]
+    states = [_open_state_of(each) for each in state or ()]
     which = selecting.which_jobs(
         states=states, job_type=job_type, queue=queue, label=label, owner=owner, text=text
     )
@@ -59,3 +62,13 @@ def cancel(
             show.line(f"{job.job_id} is {job.state}")
         else:
             show.line(f"{job.job_id} is asked to stop; baton watch {job.job_id} tells when it has")
+
+
+def _open_state_of(text: str) -> JobState:
+    """Read a state; ends the command if there is nothing to cancel about jobs in it."""
+    from job_api.client import TERMINAL_STATES
+
+    state = state_of(text)
+    if state in TERMINAL_STATES:
+        raise invalid(f"jobs that are {state} have ended; those that are QUEUED or RUNNING can be cancelled")
+    return state

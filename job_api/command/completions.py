@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shared.catalog.catalog import Catalog
 
+ADVANCES = ("exported", "stored")
+"""What `baton batch advance` says was done with a selection."""
 _JOB_MODULES = "BATON_JOB_MODULES"
 
 
@@ -25,6 +27,16 @@ def batch_states(incomplete: str) -> list[str]:
     from job_api.client import BatchState
 
     return _in_their_case(BatchState, incomplete)
+
+
+def open_states(incomplete: str) -> list[str]:
+    from job_api.client import TERMINAL_STATES, JobState
+
+    return _in_their_case((each for each in JobState if each not in TERMINAL_STATES), incomplete)
+
+
+def advances(incomplete: str) -> list[str]:
+    return [each for each in ADVANCES if each.startswith(incomplete)]
 
 
 def outbox_states(incomplete: str) -> list[str]:

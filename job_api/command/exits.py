@@ -55,7 +55,11 @@ def invalid(line: str) -> typer.Exit:
 
 
 def _headline(status: str) -> str:
-    return "the service can't be reached" if status == "UNAVAILABLE" else status
+    said = {
+        "UNAVAILABLE": "the service can't be reached",
+        "UNIMPLEMENTED": "what answers there is no JobControl, or one of another version",
+    }
+    return said.get(status, status)
 
 
 def _code_of(error: Exception) -> int:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from job_api.command.exits import invalid
+
 if TYPE_CHECKING:
     from job_api.client import Client, Tls
 
@@ -39,7 +41,15 @@ Exit codes:
 def connect(address: str, token: str | None) -> Client:
     from job_api.client import Client
 
+    _require_address(address)
     return Client(address, token=token or None, tls=_tls())
+
+
+def _require_address(address: str) -> None:
+    """gRPC would look up a name without a port, and dial another port for one that is too high."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise invalid(f"an address is host:port, such as {DEFAULT_ADDRESS}, not {address!r}")
 
 
 def _tls() -> Tls | None:

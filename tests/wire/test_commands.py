@@ -223,6 +223,10 @@ def test_a_job_that_is_not_there_and_one_that_cannot_be_cancelled_are_told_apart
         ("submit", "document_import", "--document", "no/such/file"),
         ("submit", "synthetic", "--document", "pyproject.toml"),
         ("submit", "synthetic", "--priority", "101"),
+        ("list", "--address", "localhost"),
+        ("list", "--address", "127.0.0.1:99999"),
+        ("list", "--address", ":7410"),
+        ("cancel", "--state", "FAILED"),
     ],
     ids=" ".join,
 )
@@ -245,6 +249,13 @@ def test_a_call_that_failed_without_a_reason_has_an_exit_code_too(
 
     assert raised.value.exit_code == exit_code
     assert capsys.readouterr().err.endswith("said the transport\n")
+
+
+def test_an_address_that_is_another_services_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), ending():
+        raise CallFailed("UNIMPLEMENTED", "Method not found!")
+
+    assert "what answers there is no JobControl" in capsys.readouterr().err
 
 
 def test_ctrl_c_ends_a_watch_and_says_that_the_job_goes_on(service: Service) -> None:

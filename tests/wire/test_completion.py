@@ -49,6 +49,8 @@ shells = pytest.mark.parametrize("offered", [offered_by_bash, offered_by_zsh], i
         ("baton list --sta", ["--state"]),
         ("baton list --state ", ["QUEUED", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]),
         ("baton list --state ru", ["running"]),
+        ("baton cancel --state ", ["QUEUED", "RUNNING"]),
+        ("baton batch advance ID ", ["exported", "stored"]),
         ("baton watch --state F", ["FAILED"]),
         ("baton batch list --state stor", ["stored"]),
         ("baton outbox list --state d", ["delivered", "dead"]),
