@@ -198,9 +198,7 @@ class TooManyJobs(BatonError):
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        super().__init__(
-            f"the owner may have at most {limit} active jobs", metadata={"limit": str(limit)}
-        )
+        super().__init__(f"the owner may have at most {limit} active jobs", metadata={"limit": str(limit)})
 
 
 class QuotaExceeded(BatonError):
