@@ -23,8 +23,8 @@ from verification.unmet import require
 _ROUNDS = 20
 _COMMIT_SECONDS = 60.0
 _GOOD, _BROKEN = 3, 2
-_MANY = 200
-"""Items that a few executors have not run before they are cancelled."""
+_MANY, _ITEM_SECONDS = 200, 1.0
+"""So many and so long that an api starts again before two executors have run them."""
 
 _MADE = "select count(*) from idempotency_keys join batches using (batch_id) where key = $1"
 _SETTLINGS = "select settlings from batches where batch_id = $1"
@@ -108,7 +108,7 @@ async def _tried_again_and_taken_on(lane: _Lane) -> None:
 
 
 async def _cancelled(lane: _Lane) -> None:
-    batch_id = await _created(lane, [lane.stage.work(duration_seconds=0.2)] * _MANY)
+    batch_id = await _created(lane, [lane.stage.work(duration_seconds=_ITEM_SECONDS)] * _MANY)
     answer = await lane.lost(pb.CancelBatchRequest(batch_id=batch_id), _STATE, batch_id, "CANCELLED")
     require(answer.batch.state == batch_pb2.BATCH_STATE_CANCELLED, f"it is told as {answer.batch}")
     await _require_records(lane.stage, batch_id, {"batch.create": 1, "batch.cancel": 1})
