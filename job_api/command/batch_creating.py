@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -60,12 +62,12 @@ def create(
     token: Token = None,
 ) -> None:
     """Create a batch, all of its items or none, and say its id."""
-    documents = batch_inputs.read(inputs)
+    read = batch_inputs.read(inputs)
     about, labels = target_of(target), labels_of(label or ())
-    with ending(), connect(address, token) as client:
+    with ending(), connect(address, token) as client, _in_their_places(read):
         batch = client.create_batch(
             job_type,
-            documents,
+            read.documents,
             idempotency_key=key,
             title=title,
             target=about,
@@ -82,3 +84,15 @@ def create(
             created = "was created before" if batch.replayed else "created"
             show.line(f"{batch.batch_id} {created}, {batch_tables.items_said(batch.size)}")
         batch_watching.follow(client, batch.batch_id, as_json=as_json)
+
+
+@contextmanager
+def _in_their_places(inputs: batch_inputs.Inputs) -> Iterator[None]:
+    """Name inputs that the service refuses by where they were found."""
+    from job_api.client import BatonError
+
+    try:
+        yield
+    except BatonError as error:
+        error.message = inputs.in_their_places(error.message)
+        raise

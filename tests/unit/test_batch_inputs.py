@@ -13,7 +13,7 @@ from job_api.command import batch_inputs
 def read(tmp_path: Path, text: str | bytes) -> list[bytes]:
     path = tmp_path / "items"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return batch_inputs.read(str(path))
+    return list(batch_inputs.read(str(path)).documents)
 
 
 def test_each_line_that_is_not_blank_is_an_input_as_it_stands(tmp_path: Path) -> None:
@@ -31,6 +31,22 @@ def test_the_members_of_an_array_are_inputs_as_they_stand(tmp_path: Path) -> Non
         b"4",
         b'"b"',
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"n": 1}\n\n\n{"n": 2}', "line 4, n: too few; line 1: no object; inputs[2]: not there"),
+        ('[{"n": 1},\n\n{"n": 2}]', "item 2, n: too few; item 1: no object; inputs[2]: not there"),
+    ],
+    ids=["lines", "array"],
+)
+def test_what_the_service_says_of_an_input_is_said_of_its_place(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "items"
+    path.write_text(text)
+    inputs = batch_inputs.read(str(path))
+
+    assert inputs.in_their_places("inputs[1].n: too few; inputs[0]: no object; inputs[2]: not there") == said
 
 
 @pytest.mark.parametrize(

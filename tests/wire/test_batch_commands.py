@@ -252,6 +252,13 @@ def test_what_the_service_refuses_is_one_line_and_an_exit_code(
         assert result.stderr == f"baton: {refusal.message} ({refusal.reason})\n"
 
 
+def test_an_input_that_the_service_refuses_is_named_by_its_line(service: Service) -> None:
+    service.servicer.refusal = errors.InvalidInput([FieldViolation("inputs[1].items", "must be at least 1")])
+    result = service.run("batch", "create", "synthetic", "-", stdin='{}\n\n{"items": 0}\n')
+
+    assert result.stderr == "baton: line 3, items: must be at least 1 (INVALID_INPUT)\n"
+
+
 def test_what_a_person_mistypes_is_one_line(service: Service) -> None:
     for line, said in (
         (["create", "synthetic", "-", "--target", "course"], "a target is TYPE:ID, such as course:7"),
