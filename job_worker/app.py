@@ -183,7 +183,7 @@ def _parts(ground: _Ground, projectors: Mapping[str, Projector]) -> _Parts:
     claim_leases = ClaimLeases(
         transactions, ground.catalog, new_secret=new_secret, tell_changed=changed_jobs.note
     )
-    limited = LimitedStreams(ground.catalog.lease_limits.keys(), clock)
+    limited = LimitedStreams(ground.catalog.lease_limits.keys(), clock, wake=sessions.credits_added)
     reception = Reception(
         sessions,
         ground.catalog,

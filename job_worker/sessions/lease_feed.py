@@ -78,8 +78,7 @@ class LeaseFeed:
     async def step(self) -> bool:
         """Give leases to sessions with open credits; True if any entry was found."""
         taken = await self._take()
-        if taken.seated:
-            await self._claim(taken)
+        await self._claim_apart(taken)
         return bool(taken.seated)
 
     async def take_over(self) -> bool:
@@ -111,7 +110,7 @@ class LeaseFeed:
         _seat(entries, reserve(streams, found), taken)
         if taken.seated:
             log.info("lease_entries.taken_over", entries=len(taken.seated))
-            await self._claim(taken)
+            await self._claim_apart(taken)
         return bool(taken.seated)
 
     async def _take(self) -> _Taken:
@@ -155,7 +154,22 @@ class LeaseFeed:
             _give_up(each)
         return short
 
+    async def _claim_apart(self, taken: _Taken) -> None:
+        """Claim what has no limits first: it shall not wait for whoever holds the limits of others."""
+        parts = _Taken(), _Taken()
+        for entry, seat in taken.seated:
+            parts[self._limited.concern(entry.stream)].seated.append((entry, seat))
+        free, limited = parts
+        try:
+            await self._claim(free)
+        except BaseException:
+            limited.give_up()
+            raise
+        await self._claim(limited)
+
     async def _claim(self, taken: _Taken) -> None:
+        if not taken.seated:
+            return
         chosen = _one_of_each_job(taken.seated)
         wishes = [
             Wish(entry.job_id, entry.attempt, entry.job_type, seat.session.claimant)

@@ -6,6 +6,7 @@ none, hands it out again at once. Without a rest the two would go on like that u
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 
@@ -21,18 +22,23 @@ REST = timedelta(milliseconds=100)
 class LimitedStreams:
     """Known by one replica; each finds out by itself."""
 
-    def __init__(self, job_types: Collection[JobType], clock: Clock) -> None:
-        """Begin; streams of other types than these never rest."""
+    def __init__(self, job_types: Collection[JobType], clock: Clock, *, wake: asyncio.Event) -> None:
+        """Begin; streams of other types than these never rest, and `wake` is set at the end of each rest."""
         self._job_types = frozenset(job_types)
         self._clock = clock
+        self._wake = wake
         self._rest_until = dict[StreamName, float]()
+
+    def concern(self, stream: StreamName) -> bool:
+        """Whether a stream's job type has limits."""
+        return job_type_of(stream) in self._job_types
 
     def claimed(self, asked: Collection[StreamName], granted: Collection[StreamName]) -> None:
         """Note the streams of a claim's entries, and those of which it got a lease or more."""
-        until = self._clock.monotonic() + REST.total_seconds()
-        for stream in set(asked).difference(granted):
-            if job_type_of(stream) in self._job_types:
-                self._rest_until[stream] = until
+        refused = {each for each in asked if each not in granted and self.concern(each)}
+        if refused:
+            self._rest_until |= dict.fromkeys(refused, self._clock.monotonic() + REST.total_seconds())
+            asyncio.get_running_loop().call_later(REST.total_seconds(), self._wake.set)
 
     def ready(self, streams: Sequence[WantedStream]) -> list[WantedStream]:
         """Leave out those that are to be left alone now."""

@@ -5,14 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
+from shared.domain.errors import PlatformUnavailable
 from shared.domain.identity import Owner
 from shared.domain.pauses import Pausable, Pause, PauseKind
 from shared.storage.control_tables import pauses
 from shared.storage.database import Connection
 
-# Claims hold the table until they have ended, so this waits for those that may not know of the pause.
+# Claims hold the table until they have ended, so this waits for those that may not know of the pause. All
+# others wait behind it meanwhile: so not for long, if one has been stopped in its tracks.
+_WAIT_BRIEFLY = sa.text("select set_config('lock_timeout', '1000ms', true)")
 _HOLD = sa.text("lock table pauses in exclusive mode")
+_LOCK_NOT_AVAILABLE = "55P03"
 
 _PAUSE = sa.text("""
 insert into pauses (kind, name, subject, note, pause_time)
@@ -36,10 +41,22 @@ class Pauses:
 
         Once this is committed nothing of it is claimed: claims that began before have ended, which takes
         milliseconds, and those that begin now wait for the commit and see it.
+
+        Raises:
+            PlatformUnavailable: A claim is under way that does not end; asking again waits again.
         """
-        await self._connection.execute(_HOLD)
+        await self._hold()
         parameters = {**_named(pausable), "subject": subject, "note": note}
         return (await self._connection.execute(_PAUSE, parameters)).rowcount == 1
+
+    async def _hold(self) -> None:
+        await self._connection.execute(_WAIT_BRIEFLY)
+        try:
+            await self._connection.execute(_HOLD)
+        except DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                raise
+            raise PlatformUnavailable("database") from error
 
     async def remove(self, pausable: Pausable) -> timedelta | None:
         """Resume something, and return how long it was paused; None if it was not."""

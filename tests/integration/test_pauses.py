@@ -10,8 +10,10 @@ import sqlalchemy as sa
 
 from job_api.loops.dispatch_sweep import DispatchSweep
 from job_api.loops.outbox_dispatcher import MARK_MIN, OutboxDispatcher
+from shared.domain.errors import PlatformUnavailable
 from shared.domain.identity import JobType, Owner, QueueName, StreamName
 from shared.domain.pauses import Pausable, PauseKind
+from shared.storage.database import COMMAND_SECONDS
 from shared.storage.transactions import Transactions
 from shared.streams.lease_streams import LeaseStreams
 from tests.support.blocking import until_blocked
@@ -86,6 +88,24 @@ async def test_a_pause_waits_for_the_claims_that_began_before_it_and_later_ones_
         assert not pausing.done()
     assert await pausing
     assert await claiming == []
+
+
+async def test_a_pause_gives_up_on_a_claim_that_does_not_end_and_holds_up_others_no_longer(
+    transactions: Transactions,
+) -> None:
+    first, second = await jobs_of(transactions, "owner", 2)
+    session = await a_session(transactions)
+
+    async with transactions.begin() as transaction:
+        assert await transaction.states.claim([claim_request(session, first)])
+        pausing = await until_blocked(transactions, pause(transactions, DRILL))
+        claiming = await until_blocked(
+            transactions, claim_all(transactions, session, [second], None), waiting=2
+        )
+        async with asyncio.timeout(COMMAND_SECONDS / 2):
+            with pytest.raises(PlatformUnavailable):
+                await pausing
+            assert len(await claiming) == 1
 
 
 async def test_nothing_is_leased_once_a_pause_is_committed_however_many_claim(database_url: str) -> None:

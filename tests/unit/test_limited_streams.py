@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 from job_worker.sessions.lease_plan import WantedStream
@@ -20,7 +21,8 @@ def names(streams: LimitedStreams) -> set[StreamName]:
 
 async def test_a_limited_stream_rests_once_a_claim_got_nothing_of_it_and_comes_back() -> None:
     clock = ManualClock()
-    streams = LimitedStreams([JobType("limited")], clock)
+    ended = asyncio.Event()
+    streams = LimitedStreams([JobType("limited")], clock, wake=ended)
 
     streams.claimed({LIMITED, URGENT, FREE}, {URGENT})
 
@@ -29,11 +31,14 @@ async def test_a_limited_stream_rests_once_a_claim_got_nothing_of_it_and_comes_b
     assert names(streams) == {URGENT, FREE}
     await clock.advance(timedelta(milliseconds=2))
     assert names(streams) == {LIMITED, URGENT, FREE}
+    await asyncio.wait_for(ended.wait(), timeout=10)
 
 
 async def test_streams_of_types_without_limits_never_rest() -> None:
-    streams = LimitedStreams([], ManualClock())
+    ended = asyncio.Event()
+    streams = LimitedStreams([], ManualClock(), wake=ended)
 
     streams.claimed({LIMITED, FREE}, set())
 
     assert names(streams) == {LIMITED, URGENT, FREE}
+    assert not ended.is_set()

@@ -59,7 +59,7 @@ async def test_one_credit_is_enough_to_clear_what_many_dead_workers_left() -> No
         refuse_all,  # type: ignore[arg-type]
         Demand(sessions, streams, replica="alive", clock=ManualClock()),  # type: ignore[arg-type]
         None,  # type: ignore[arg-type] # reports: nothing is granted, so nothing goes back
-        limited=LimitedStreams((), ManualClock()),
+        limited=LimitedStreams((), ManualClock(), wake=sessions.credits_added),
         replica="alive",
     )
 

@@ -7,15 +7,24 @@ import asyncio
 import sqlalchemy as sa
 
 from job_api.loops.outbox_dispatcher import MARK_MIN
-from shared.domain.identity import Owner
+from shared.domain.identity import Owner, StreamName
+from shared.gen.baton.v1 import execution_service_pb2, job_pb2
 from shared.gen.baton.v1 import job_control_pb2 as pb
-from shared.gen.baton.v1 import job_pb2
+from shared.storage.claim_statement import HOLD_LIMITS
 from tests.support.control_service import Control, control_running
 from tests.support.execution_service import execution_running
 from tests.support.executors import an_executor
 from tests.support.limited import most_at_once, spans
+from tests.support.storage import STREAM
+from verification.peers.executor import SYNTHETIC
 
 INPUT = b'{"duration_seconds": 0.1}'
+
+FREE_STREAM = StreamName("script_generate:script_generate:1.1:2")
+BOTH = (STREAM, FREE_STREAM)
+FREE = execution_service_pb2.Capability(
+    job_type="script_generate", input_schema_versions=[1], output_schema_versions=[1]
+)
 
 
 async def create(control: Control, owner: str, count: int, *, input: bytes = INPUT) -> None:
@@ -79,3 +88,27 @@ async def test_the_oldest_still_go_first_where_two_dispatchers_hand_out_more_tha
 
     assert sorted(order) == list(range(count))
     assert max(abs(place - number) for place, number in enumerate(order)) <= MARK_MIN
+
+
+async def test_a_claim_that_holds_a_limit_and_does_not_end_holds_up_no_other_type(
+    database_url: str, redis_url: str, redis_prefix: str
+) -> None:
+    places = (database_url, redis_url, redis_prefix)
+    job_types = {"synthetic": {"at_once": 3}}
+    async with (
+        control_running(*places, job_types=job_types) as control,
+        execution_running(*places, job_types=job_types) as execution,
+    ):
+        executor = await execution.executor(capabilities=[SYNTHETIC, FREE])
+        await control.create()
+        free = await control.create("script_generate")
+        async with asyncio.timeout(10):
+            while {each.length for each in (await execution.streams.depths(BOTH)).values()} != {1}:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+        async with control.transactions.begin() as frozen:
+            await frozen.connection.execute(HOLD_LIMITS, {"job_types": ["synthetic"]})
+            credits = [execution_service_pb2.Credit(queue=each, count=1) for each in ("drill", FREE.job_type)]
+            await executor.send(credits=credits)
+            assert (await executor.lease()).job_id == free.job_id
+        await executor.leases_when(2)
