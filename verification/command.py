@@ -42,8 +42,9 @@ _Execution = Annotated[
 _Token = Annotated[str | None, typer.Option(envvar="BATON_TOKEN", help="The token to send to them.")]
 
 
-HELP = """Put the engine under fire and judge what became of every job; without --case, check the
-protocol first.
+HELP = """Put the engine under fire, and judge what became of every job.
+
+Without --case, the protocol is checked first.
 
 The cases: 1 zombie, 2 busy handler, 3 Redis wiped, 4 cancel,
 5 idempotency, 6 poison, 7 rolling stop, 8 projection, 9 streamed output,

@@ -12,11 +12,12 @@ batch = typer.Typer(
 
     \b
     A batch from its beginning to its end:
-      baton batch create synthetic items.jsonl --watch   one JSON object a line is one item
-      baton batch get ID                                 how it stands, and which items failed
-      baton batch retry ID                               try the failed ones again
-      baton batch select ID --all                        pick what succeeded, then:
-      baton batch advance ID exported                    and later: stored
+      baton batch create TYPE items.jsonl   one JSON object a line, one item
+      baton batch watch ID                  until it has settled
+      baton batch get ID                    how it stands, which failed, and why
+      baton batch retry ID                  try the failed ones again
+      baton batch select ID --all           pick what succeeded
+      baton batch advance ID exported       then, and later: stored
     """,
     no_args_is_help=True,
 )

@@ -11,7 +11,7 @@ import typer
 from job_api.command import batch_inputs, batch_tables, batch_watching, completions, show
 from job_api.command.batch_options import target_of
 from job_api.command.exits import ending
-from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
+from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, AsJsonLines, Token, connect
 from job_api.command.reading import labels_of
 
 JobTypeArgument = Annotated[
@@ -57,7 +57,7 @@ def create(
         ),
     ] = None,
     watch: Annotated[bool, typer.Option(help="Follow the batch until it has settled.")] = False,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
     address: Address = DEFAULT_ADDRESS,
     token: Token = None,
 ) -> None:

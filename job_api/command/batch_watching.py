@@ -12,7 +12,7 @@ from job_api.command.batch_board import LiveBatchPrinter, PlainBatchPrinter
 from job_api.command.batch_options import BatchArgument
 from job_api.command.batch_tables import items_said
 from job_api.command.exits import EXIT_JOB_FAILED, ending, say
-from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
+from job_api.command.options import DEFAULT_ADDRESS, Address, AsJsonLines, Token, connect
 from shared.runtime.processes import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _WITHOUT_FAULT = {"AWAITING_REVIEW", "SELECTED", "EXPORTED", "STORED"}
 def watch(
     batch_id: BatchArgument,
     after: Annotated[int, typer.Option(min=0, help="Start after the event of this number.")] = 0,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
     address: Address = DEFAULT_ADDRESS,
     token: Token = None,
 ) -> None:

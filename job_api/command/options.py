@@ -21,15 +21,18 @@ Token = Annotated[
     str | None,
     typer.Option(envvar="BATON_TOKEN", show_envvar=True, help="Bearer token that says who calls."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for scripts; JSON lines while watching.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON for scripts.")]
+AsJsonLines = Annotated[
+    bool, typer.Option("--json", help="Write JSON for scripts; JSON lines while watching.")
+]
 
 EXIT_CODES = """\b
 Exit codes:
   0    done; of what was watched: it succeeded, of a batch every item
-  1    the watched job FAILED or was CANCELLED, or items of the watched batch did
+  1    the watched job FAILED or was CANCELLED, or items of the batch did
   2    the command line, a file or the input is not valid
   3    there is no such job or batch for this caller
-  4    a conflict: with the job's or batch's state, or the key has other content
+  4    a conflict: with the job's or batch's state, or with the key's content
   5    the service is out of reach or late; it is safe to try again
   6    the token is missing, not valid, or does not allow it
   7    a limit of the owner is reached

@@ -12,7 +12,7 @@ import typer
 
 from job_api.command import completions, show, watching
 from job_api.command.exits import ending, invalid
-from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
+from job_api.command.options import DEFAULT_ADDRESS, Address, AsJsonLines, Token, connect
 from job_api.command.reading import labels_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def submit(
         str | None, typer.Option(metavar="TIME", help="Start no sooner: ISO 8601, local time without a zone.")
     ] = None,
     watch: Annotated[bool, typer.Option(help="Follow the job to its end.")] = False,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
     address: Address = DEFAULT_ADDRESS,
     token: Token = None,
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 from job_api.command import completions, show
 from job_api.command.exits import EXIT_JOB_FAILED, ending, invalid, say
 from job_api.command.live_lines import change_line
-from job_api.command.options import DEFAULT_ADDRESS, Address, AsJson, Token, connect
+from job_api.command.options import DEFAULT_ADDRESS, Address, AsJsonLines, Token, connect
 from job_api.command.progress import LivePrinter, PlainPrinter, Printer
 from job_api.command.reading import state_of
 from job_api.command.selecting import (
@@ -48,7 +48,7 @@ def watch(
     label: WithLabel = None,
     owner: OfOwner = "",
     text: WithText = "",
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
     address: Address = DEFAULT_ADDRESS,
     token: Token = None,
 ) -> None:

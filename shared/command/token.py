@@ -64,8 +64,8 @@ def token_command(
 ) -> None:
     """Print a token for development, signed with BATON_TOKEN_SECRET or with --key.
 
-    Services take it that have the same secret, or what --jwks prints in BATON_TOKEN_KEYS_FILE. Commands and
-    executors send what is in BATON_TOKEN.
+    Services take it that have the same secret, or what --jwks prints in
+    BATON_TOKEN_KEYS_FILE. Commands and executors send what is in BATON_TOKEN.
     """
     if jwks:
         typer.echo(_key_set(key))
