@@ -133,4 +133,5 @@ def _subject(peer: Peer) -> str:
 
 
 def _texts(peer: Peer, name: str) -> list[str]:
-    return [value.decode(errors="replace") for value in peer.get(name, ())]
+    """Read names; what is no text stays none: two of those must not look like one subject."""
+    return [value.decode(errors="surrogateescape") for value in peer.get(name, ())]

@@ -10,6 +10,7 @@ import pytest
 from cryptography import x509
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from shared.domain.errors import Unauthenticated
 from shared.rpc.calls import Context
 from shared.rpc.certificates import ServerFiles, certified, server_credentials
 from shared.rpc.channel import call_metadata
@@ -101,6 +102,14 @@ async def test_the_subject_is_the_spiffe_id_else_a_dns_name_else_the_common_name
 async def test_a_certificate_that_names_nobody_is_refused(house: House) -> None:
     nobody = house.authority.signed("nobody", names=[PAGE])
     assert await refusal(house, house.entrance(), nobody) is grpc.StatusCode.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize("name", [b"ad\xff", b"ad\0a", b"ad\na", b"", b"a" * 201])
+def test_a_name_that_is_no_text_is_nobody_s(name: bytes) -> None:
+    recognise = certified({}, setting=SCOPES_SETTING)
+    for field in ("x509_common_name", "peer_dns"):
+        with pytest.raises(Unauthenticated):
+            recognise({field: [name]})
 
 
 async def test_a_subject_that_the_settings_do_not_name_may_do_nothing(house: House) -> None:
