@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from job_api.command.auditing import list_audit_records
 from job_api.command.batch import batch
 from job_api.command.cancelling import cancel
 from job_api.command.demo import demo
@@ -29,6 +30,7 @@ def register(app: typer.Typer) -> None:
     app.command("cancel", epilog=EXIT_CODES)(cancel)
     app.command("retry", epilog=EXIT_CODES)(retry)
     app.command("explain", epilog=EXIT_CODES)(explain)
+    app.command("audit", epilog=EXIT_CODES)(list_audit_records)
     app.command("executors", epilog=EXIT_CODES)(list_executors)
     app.command("top", epilog=EXIT_CODES)(top)
     app.add_typer(batch, name="batch")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from job_api.command.show import moment, table
 
 if TYPE_CHECKING:
-    from job_api.client import ExecutorView, OutboxMessageView, PauseView, QueueView
+    from job_api.client import AuditRecordView, ExecutorView, OutboxMessageView, PauseView, QueueView
 
 
 def outbox_messages(views: Sequence[OutboxMessageView]) -> None:
@@ -20,6 +20,17 @@ def outbox_messages(views: Sequence[OutboxMessageView]) -> None:
         for view in views
     ]  # fmt: skip
     table(("number", "event", "job", "state", "tries", "time", "error"), rows)
+
+
+def audit_records(views: Sequence[AuditRecordView]) -> None:
+    """Print who did what to what; the owner only where it is another than the caller."""
+    rows = [
+        (moment(view.record_time), view.subject, view.action,
+         f"{view.aggregate_id}" if view.aggregate_id else view.name,
+         "" if view.owner == view.subject else view.owner)
+        for view in views
+    ]  # fmt: skip
+    table(("time", "subject", "action", "what", "owner"), rows)
 
 
 def executors(views: Sequence[ExecutorView]) -> None:

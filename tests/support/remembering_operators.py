@@ -43,6 +43,13 @@ class RememberingOperators(job_control_pb2_grpc.JobControlServicer):
         self._refuse(context)
         return pb.ListExecutorsResponse(executors=[an_executor()])
 
+    def ListAuditRecords(self, request: Any, context: Any) -> pb.ListAuditRecordsResponse:
+        self._refuse(context)
+        self.asked.append(request)
+        return pb.ListAuditRecordsResponse(
+            records=[a_record(), a_record(name="drill")], next_page_token="more"
+        )
+
     def ListQueues(self, request: Any, context: Any) -> pb.ListQueuesResponse:
         self._refuse(context)
         return pb.ListQueuesResponse(queues=[a_queue()])
@@ -76,6 +83,19 @@ def a_dead_message() -> operation_pb2.OutboxMessage:
         last_error_code="WRONGTYPE",
         last_error_message="WRONGTYPE a key holds something else",
         available_time=THEN,
+    )
+
+
+def a_record(name: str = "") -> operation_pb2.AuditRecord:
+    """One about a job in another's name, or about a queue of this name."""
+    return operation_pb2.AuditRecord(
+        subject="root",
+        owner="root" if name else "ada",
+        action="queue.pause" if name else "job.cancel",
+        aggregate_id="" if name else JOB,
+        record_time=THEN,
+        outcome="OK",
+        name=name,
     )
 
 

@@ -227,10 +227,26 @@ def test_operators_are_told_what_they_may_not_do(service: Service) -> None:
         ("executors",),
         ("outbox", "list"),
         ("outbox", "resend", "7"),
+        ("audit",),
     ):
         result = service.run(*arguments)
         assert result.exit_code == 6
         assert result.stderr == "baton: the scope jobs.admin is needed (PERMISSION_DENIED)\n"
+
+
+def test_audit_records_are_a_table_for_people_and_json_for_scripts(service: Service) -> None:
+    result = service.run("audit", "--subject", "root", "--about", JOB, "--limit", "2")
+
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["time", "subject", "action", "what", "owner"],
+        [*SINCE.split(), "root", "job.cancel", JOB, "ada"],
+        [*SINCE.split(), "root", "queue.pause", "drill"],
+    ]
+    assert result.stderr == "baton: there are more records than these 2; --limit says how many to list\n"
+    assert (service.servicer.asked[0].subject, service.servicer.asked[0].aggregate_id) == ("root", JOB)
+
+    (told,) = json.loads(service.run("audit", "--limit", "1", "--json").stdout)
+    assert (told["action"], told["owner"], told["aggregateId"]) == ("job.cancel", "ada", JOB)
 
 
 def test_the_client_sends_nothing_again_that_nobody_named(service: Service) -> None:
