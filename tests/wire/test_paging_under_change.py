@@ -22,6 +22,8 @@ from tests.support.storage import Session
 
 ROUNDS = 20
 """While somebody walks, jobs are created and as many finish, a part in each round."""
+AT_ONCE = 4
+"""Fewer than a pool has connections: a busy machine is not to wait for more."""
 LABELLED = {"course": "c1"}
 SUCCEEDED = AttemptEnd(AttemptOutcome.SUCCEEDED)
 
@@ -65,6 +67,7 @@ class Changes:
         self._session = session
         self._finishing = list(finishing)
         self._rounds = set[asyncio.Task[None]]()
+        self._room = asyncio.Semaphore(AT_ONCE)
 
     def go_on(self) -> None:
         """Begin the next round, if there is one left."""
@@ -78,10 +81,12 @@ class Changes:
 
     async def _create(self) -> None:
         wish = pb.CreateJobRequest(job_type="synthetic", input=b"{}", labels=LABELLED)
-        await self._control.stub.CreateJobs(pb.CreateJobsRequest(jobs=[wish] * self._part))
+        async with self._room:
+            await self._control.stub.CreateJobs(pb.CreateJobsRequest(jobs=[wish] * self._part))
 
     async def _finish(self, job_ids: Sequence[str]) -> None:
-        await finish(self._control, self._session, job_ids)
+        async with self._room:
+            await finish(self._control, self._session, job_ids)
 
 
 async def finish(control: Control, session: Session, job_ids: Sequence[str]) -> None:
