@@ -89,6 +89,7 @@ class JobOptions(TypedDict, total=False):
 
 def create_job(job_type: str, input: Input, options: JobOptions) -> Ask[JobView]:
     """Create a job under a key, the caller's or one of its own."""
+    require_known(JobOptions, options)
     priority = options.get("priority")
     request = pb.CreateJobRequest(
         job_type=job_type,
@@ -170,6 +171,18 @@ def listing(method: str, request: Message, field: str, view: Callable[[Any], Vie
 
 def json_text(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+
+
+def require_known(kind: type, given: Mapping[str, object]) -> None:
+    """Refuse words that a filter or options do not have: without them, more would be meant than was said.
+
+    Raises:
+        TypeError: There is one.
+    """
+    known = kind.__annotations__
+    for word in given:
+        if word not in known:
+            raise TypeError(f"there is no {word!r}; there are {', '.join(known)}")
 
 
 def timestamp(time: datetime | None) -> Timestamp | None:

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from uuid import UUID
 
 from job_api.client import convert
-from job_api.client.asks import PAGE_SIZE_MAX, Listing, listing, timestamp
+from job_api.client.asks import PAGE_SIZE_MAX, Listing, listing, require_known, timestamp
 from job_api.client.json_form import as_json
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import operation_pb2
@@ -55,6 +55,7 @@ class AuditRecordView:
 
 
 def list_audit_records(which: AuditFilter) -> Listing[AuditRecordView]:
+    require_known(AuditFilter, which)
     request = pb.ListAuditRecordsRequest(
         subject=which.get("subject", ""),
         aggregate_id=str(which.get("aggregate_id", "")),

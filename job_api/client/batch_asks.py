@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TypedDict
 
 from job_api.client import batch_convert, convert
-from job_api.client.asks import Ask, Input, Listing, json_text, listing, timestamp
+from job_api.client.asks import Ask, Input, Listing, json_text, listing, require_known, timestamp
 from job_api.client.batch_views import (
     BatchEstimateView,
     BatchItemView,
@@ -70,6 +70,7 @@ def estimate_batch(job_type: str, size: int) -> Ask[BatchEstimateView]:
 
 def create_batch(job_type: str, inputs: Iterable[Input], options: BatchOptions) -> Ask[BatchView]:
     """Create a batch under a key, the caller's or one of its own."""
+    require_known(BatchOptions, options)
     priority = options.get("priority")
     request = pb.CreateBatchRequest(
         job_type=job_type,
@@ -89,6 +90,7 @@ def get_batch(batch_id: BatchId) -> Ask[BatchView]:
 
 
 def list_batches(which: BatchFilter, *, page_size: int) -> Listing[BatchView]:
+    require_known(BatchFilter, which)
     request = pb.ListBatchesRequest(
         states=[batch_convert.state_number(each) for each in which.get("states", ())],
         job_type=which.get("job_type", ""),

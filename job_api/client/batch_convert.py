@@ -84,7 +84,8 @@ def state(value: batch_pb2.BatchState.ValueType) -> BatchState:
 
 
 def state_number(value: BatchState) -> batch_pb2.BatchState.ValueType:
-    return batch_pb2.BatchState.Value(f"BATCH_STATE_{value.name}")
+    """Its word will do as well; a ValueError refuses any other."""
+    return batch_pb2.BatchState.Value(f"BATCH_STATE_{BatchState(value).name}")
 
 
 def update(message: pb.WatchBatchResponse) -> BatchUpdate | None:

@@ -89,7 +89,8 @@ def state(value: job_pb2.JobState.ValueType) -> JobState:
 
 
 def state_number(value: JobState) -> job_pb2.JobState.ValueType:
-    return job_pb2.JobState.Value(f"JOB_STATE_{value.name}")
+    """Its word will do as well; a ValueError refuses any other."""
+    return job_pb2.JobState.Value(f"JOB_STATE_{JobState(value).name}")
 
 
 def attempt_view(attempt: job_pb2.Attempt) -> AttemptView:

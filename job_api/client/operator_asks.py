@@ -23,7 +23,7 @@ from shared.gen.baton.v1 import operation_pb2
 
 
 def list_outbox_messages(state: OutboxState, *, page_size: int) -> Listing[OutboxMessageView]:
-    number = operation_pb2.OutboxState.Value(f"OUTBOX_STATE_{state.name}")
+    number = operation_pb2.OutboxState.Value(f"OUTBOX_STATE_{OutboxState(state).name}")
     request = pb.ListOutboxMessagesRequest(state=number, page_size=page_size)
     return listing("ListOutboxMessages", request, "messages", outbox_message_view)
 

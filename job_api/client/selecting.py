@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TypedDict
 
 from job_api.client import convert
-from job_api.client.asks import Listing, Page, listing, paged, timestamp
+from job_api.client.asks import Listing, Page, listing, paged, require_known, timestamp
 from job_api.client.views import JobView
 from shared.domain.identity import BatchId
 from shared.domain.jobs import JobState, Target
@@ -62,6 +62,7 @@ def _counted(response: pb.CancelJobsResponse | pb.RetryJobsResponse) -> Page[int
 
 
 def filter_message(which: JobFilter) -> pb.JobFilter:
+    require_known(JobFilter, which)
     return pb.JobFilter(
         states=[convert.state_number(each) for each in which.get("states", ())],
         job_type=which.get("job_type", ""),

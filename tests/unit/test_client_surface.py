@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
-from job_api.client import AsyncClient, BatchId, Client, JobId, errors
+from job_api.client import (
+    AsyncClient,
+    BatchId,
+    BatchState,
+    Client,
+    JobId,
+    JobState,
+    batch_convert,
+    errors,
+    selecting,
+)
 from shared.domain.errors import BatonError, IllegalTransition
 
 NOBODY = "127.0.0.1:9"
@@ -55,3 +65,30 @@ async def test_the_client_for_asyncio_refuses_it_too() -> None:
             await client.run("synthetic", {}, within=seconds)
         with pytest.raises(TypeError, match="within is a timedelta"):
             await client.run_batch("synthetic", [{}], within=seconds)
+
+
+def test_a_word_that_a_filter_or_options_do_not_have_is_refused() -> None:
+    misspelt: Any = {"lables": {"night": "1"}}
+    with Client(NOBODY, timeout=timedelta(seconds=1)) as client:
+        for call in (
+            lambda: client.create_job("synthetic", {}, **misspelt),
+            lambda: client.create_batch("synthetic", [{}], **misspelt),
+            lambda: client.cancel_jobs(job_type="synthetic", **misspelt),
+            lambda: client.retry_jobs(job_type="synthetic", **misspelt),
+            lambda: next(client.list(**misspelt)),
+            lambda: next(client.batches(**misspelt)),
+            lambda: next(client.watch_jobs(**misspelt)),
+            lambda: next(client.audit_records(**misspelt)),
+        ):
+            with pytest.raises(TypeError, match="there is no 'lables'; there are "):
+                call()
+
+
+def test_a_states_word_does_as_well_as_the_state_and_any_other_is_refused() -> None:
+    words: Any = ["FAILED"]
+    assert selecting.filter_message({"states": words}) == selecting.filter_message(
+        {"states": [JobState.FAILED]}
+    )
+    assert batch_convert.state_number(words[0]) == batch_convert.state_number(BatchState.FAILED)
+    with pytest.raises(ValueError, match="'DONE' is not a valid JobState"):
+        selecting.filter_message({"states": cast("Any", ["DONE"])})
