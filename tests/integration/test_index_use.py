@@ -161,7 +161,7 @@ async def test_live_views_find_what_was_created_by_its_time(database_url: str) -
     finally:
         await connection.close()
     assert found.indexes == {"jobs_by_create_time"}
-    assert found.buffers < 100
+    assert found.buffers < found.rows + 50  # jobs of one moment have no order that is known
 
 
 AHEAD = {"stream": STREAM, "urgent": [STREAM] * 2, "outbox_id": 1_000}
