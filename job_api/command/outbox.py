@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from job_api.command import completions, operator_tables, show
-from job_api.command.exits import ending, invalid
+from job_api.command.exits import ending, invalid, say
 from job_api.command.listing import Limit, page_size, print_first, state_among
 from job_api.command.options import DEFAULT_ADDRESS, EXIT_CODES, Address, AsJson, Token, connect
 
@@ -62,6 +62,8 @@ def resend(
             show.document({"count": count})
         else:
             show.line(f"{count} messages are sent again" if count != 1 else "1 message is sent again")
+        if (left := len(set(outbox_ids or ())) - count) > 0:
+            say(f"{left} of those that were named: not dead, or not any more")
 
 
 def _resend_all(client: Client) -> int:

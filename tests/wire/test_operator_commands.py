@@ -70,6 +70,14 @@ def test_messages_are_sent_again_by_their_numbers(service: Service) -> None:
     assert [list(each.outbox_ids) for each in service.servicer.asked] == [[7]]
 
 
+def test_messages_that_are_not_dead_are_counted(service: Service) -> None:
+    service.servicer.dead = 1
+    result = service.run("outbox", "resend", "7", "8", "8", "9")
+
+    assert (result.exit_code, result.stdout) == (0, "1 message is sent again\n")
+    assert result.stderr == "baton: 2 of those that were named: not dead, or not any more\n"
+
+
 def test_all_dead_messages_are_sent_again_however_many_there_are(service: Service) -> None:
     result = service.run("outbox", "resend", "--all", "--json")
 
