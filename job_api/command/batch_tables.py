@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from job_api.command.show import line, moment, state_style, table
+from job_api.command.show import line, moment, several_owners, state_style, table
 
 if TYPE_CHECKING:
     from job_api.client import BatchCounters, BatchEstimateView, BatchItemView, BatchView
@@ -43,12 +43,13 @@ def batch(view: BatchView) -> None:
 
 
 def batches(views: Sequence[BatchView]) -> None:
+    owner = several_owners(views)
     rows = [
         (f"{view.batch_id}", view.title, view.job_type, f"{view.state}", f"{view.progress} %", f"{view.size}",
-         f"{view.counters.failed or ''}", moment(view.create_time))
+         f"{view.counters.failed or ''}", moment(view.create_time), *(view.owner for _ in owner))
         for view in views
     ]  # fmt: skip
-    table(("batch", "title", "type", "state", "progress", "items", "failed", "created"), rows)
+    table(("batch", "title", "type", "state", "progress", "items", "failed", "created", *owner), rows)
 
 
 def items(views: Sequence[BatchItemView]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from job_api.client import ArtifactView, AttemptView, JobError, JobView
+    from job_api.client import ArtifactView, AttemptView, BatchView, JobError, JobView
 
 _STYLES = {
     "SUCCEEDED": "green",
@@ -85,13 +85,19 @@ def job(view: JobView) -> None:
 
 
 def jobs(views: Sequence[JobView]) -> None:
-    """Print a table of jobs."""
+    """Print a table of jobs; with their owners where there are several."""
+    owner = several_owners(views)
     rows = [
         (f"{view.job_id}", view.job_type, f"{view.state}", f"{view.progress} %", f"{view.attempt}",
-         moment(view.create_time), _error(view.error))
+         moment(view.create_time), *(view.owner for _ in owner), _error(view.error))
         for view in views
     ]  # fmt: skip
-    table(("job", "type", "state", "progress", "attempt", "created", "error"), rows)
+    table(("job", "type", "state", "progress", "attempt", "created", *owner, "error"), rows)
+
+
+def several_owners(views: Sequence[JobView] | Sequence[BatchView]) -> tuple[str, ...]:
+    """The head of a column of owners; empty where all have the same."""
+    return ("owner",) if len({view.owner for view in views}) > 1 else ()
 
 
 def attempts(views: Sequence[AttemptView]) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from job_api.client.convert import job_view
+from job_api.command import show
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 from tests.support.remembering_control import OTHER, Service, remembering_control
-from tests.support.scripted_control import JOB
+from tests.support.scripted_control import JOB, a_job
 
 
 @pytest.fixture
@@ -53,3 +55,14 @@ def test_list_shows_a_table_to_people(service: Service) -> None:
 
     assert header.split() == ["job", "type", "state", "progress", "attempt", "created", "error"]
     assert row.split()[:3] == [JOB, "synthetic", "QUEUED"]
+
+
+def test_owners_are_shown_where_there_are_several(capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = [job_view(a_job(owner=owner)) for owner in ("ada", "bob")]
+    show.jobs(jobs)
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split()[-2:] == ["owner", "error"]
+    assert [row.split()[-1] for row in rows] == ["ada", "bob"]
+
+    show.jobs(jobs[:1])
+    assert "owner" not in capsys.readouterr().out
