@@ -30,7 +30,7 @@ def batch_operations(parts: Parts) -> BatchOperations:
     transactions, wake_ups = parts.transactions, parts.wake_ups
     return BatchOperations(
         estimate_batch=EstimateBatch(parts.catalog, _estimates(parts)),
-        create_batch=CreateBatch(transactions, parts.requests, parts.creating),
+        create_batch=CreateBatch(transactions, parts.requests, parts.creating, wake_ups),
         get_batch=GetBatch(transactions),
         list_batches=ListBatches(transactions),
         list_batch_items=ListBatchItems(transactions),

@@ -22,6 +22,7 @@ from shared.storage.audit import AuditEntry
 from shared.storage.batch_changes import NewBatch
 from shared.storage.idempotency import IdempotencyKey, KeyClaim
 from shared.storage.transactions import Transaction, Transactions
+from shared.streams.wake_ups import WakeUps
 
 __all__ = ["BatchCreation", "CreateBatch", "CreateBatchCommand"]
 
@@ -48,10 +49,13 @@ class CreateBatch:
     A key decides races as it does for jobs, with which batches share their keys: one call binds it.
     """
 
-    def __init__(self, transactions: Transactions, requests: JobRequests, creating: Creating) -> None:
+    def __init__(
+        self, transactions: Transactions, requests: JobRequests, creating: Creating, wake_ups: WakeUps
+    ) -> None:
         self._transactions = transactions
         self._requests = requests
         self._creating = creating
+        self._wake_ups = wake_ups
 
     async def __call__(self, caller: Caller, command: CreateBatchCommand) -> BatchCreation:
         """Create the batch, or find the one that an earlier call with the same key created.
@@ -68,11 +72,11 @@ class CreateBatch:
             PlatformUnavailable: The batch may or may not exist; calling again with the same key tells.
         """
         checked = await self._checked(command, caller.acting_for(command.owner))
-        batch_id = BatchId(self._creating.new_id())
+        batch_id, job_ids = BatchId(self._creating.new_id()), list[JobId]()
         async with self._transactions.begin() as transaction:
             bound = await self._bound(transaction, checked, batch_id)
             if bound == batch_id:
-                await self._create(transaction, checked, batch_id, caller.subject)
+                job_ids = await self._create(transaction, checked, batch_id, caller.subject)
             batch = (await transaction.batches.get_many([bound]))[bound]
         if bound == batch_id:
             self._creating.wake_dispatcher.set()
@@ -83,6 +87,8 @@ class CreateBatch:
                 owner=batch.owner,
                 size=batch.size,
             )
+            # Many take long to be committed: live views would look for them among later ones.
+            await self._wake_ups.jobs_changed(job_ids)
         return BatchCreation(batch, replayed=bound != batch_id)
 
     async def _checked(self, command: CreateBatchCommand, owner: Owner) -> CheckedBatch:
@@ -101,7 +107,7 @@ class CreateBatch:
 
     async def _create(
         self, transaction: Transaction, checked: CheckedBatch, batch_id: BatchId, subject: Owner
-    ) -> None:
+    ) -> list[JobId]:
         items = [Item(JobId(self._creating.new_id()), subject, each) for each in checked.items]
         missing = await missing_uploads(transaction, dict(enumerate(items)))
         if missing:
@@ -113,6 +119,7 @@ class CreateBatch:
                 for number, each in enumerate(items[first : first + JOBS_PER_STATEMENT_MAX], first + 1)
             ]
             await transaction.creation.create_jobs(jobs)
+        job_ids = [each.job_id for each in items]
         batch = NewBatch(
             batch_id=batch_id,
             owner=checked.owner,
@@ -121,10 +128,11 @@ class CreateBatch:
             title=checked.command.title,
             target=checked.command.target,
             labels=checked.command.labels,
-            job_ids=[each.job_id for each in items],
+            job_ids=job_ids,
         )
         await transaction.batch_changes.create(batch)
         await transaction.audit.add([AuditEntry(subject, checked.owner, AuditAction.BATCH_CREATE, batch_id)])
+        return job_ids
 
 
 def _violations(faults: Mapping[int, BatonError]) -> Iterator[FieldViolation]:

@@ -90,7 +90,7 @@ class RetryBatchItems:
         """
         batch_id, asking = command.batch_id, Asking(caller.subject, command.traceparent)
         async with self._transactions.begin() as transaction:
-            batch = await visible_batch(transaction, caller, batch_id)
+            batch, job_ids = await visible_batch(transaction, caller, batch_id), list[JobId]()
             first = JobId(self._creating.new_id())
             if await self._bound(transaction, batch, command, first) != first:
                 return ItemsRetried(await visible_batch(transaction, caller, batch_id), 0, replayed=True)
@@ -99,7 +99,7 @@ class RetryBatchItems:
             batch = await visible_batch(transaction, caller, batch_id)
             _refuse(batch, items, command.items)
             if items:
-                await self._run_again(transaction, batch, items, asking, first)
+                job_ids = await self._run_again(transaction, batch, items, asking, first)
                 await transaction.audit.add(
                     [AuditEntry(caller.subject, batch.owner, AuditAction.BATCH_RETRY, batch_id)]
                 )
@@ -111,6 +111,7 @@ class RetryBatchItems:
         if items:
             log.info("batch.items_retried", batch_id=str(batch_id), items=len(items))
             self._creating.wake_dispatcher.set()
+            await self._wake_ups.jobs_changed(job_ids)  # as those of a new batch
             await self._wake_ups.batches_changed([batch_id])
         return ItemsRetried(batch, len(items))
 
@@ -131,7 +132,8 @@ class RetryBatchItems:
         items: Sequence[EndedItem],
         asking: Asking,
         first: JobId,
-    ) -> None:
+    ) -> list[JobId]:
+        """Put new jobs under the numbers of the items, and return them."""
         definition = self._definition(batch, items)
         await self._creating.quotas.require(transaction, batch.owner, len(items))
         job_ids = [first, *(JobId(self._creating.new_id()) for _ in items[1:])]
@@ -146,6 +148,7 @@ class RetryBatchItems:
         new = {number: each.job_id for number, each in planned.items()}
         if not await transaction.batch_changes.retry(batch.batch_id, new):
             raise BatchStateConflict(batch.batch_id)
+        return job_ids
 
     def _definition(self, batch: Batch, items: Sequence[EndedItem]) -> JobDefinition:
         definition = self._catalog.definitions.get(batch.job_type)

@@ -37,7 +37,9 @@ class BatchCalls:
         catalog = catalogs.load()
         self.woken = asyncio.Event()
         creating = Creating(new_id=new_id, keys_kept_for=KEY_LIFE, wake_dispatcher=self.woken, quotas=quotas)
-        self.create_batch = CreateBatch(transactions, JobRequests(catalog, input_bytes_max=1024), creating)
+        self.create_batch = CreateBatch(
+            transactions, JobRequests(catalog, input_bytes_max=1024), creating, wake_ups
+        )
         self.cancel_batch = CancelBatch(transactions, wake_ups)
         self.retry_items = RetryBatchItems(transactions, catalog, wake_ups, creating)
         self.select_items = SelectBatchItems(transactions, wake_ups)

@@ -183,8 +183,9 @@ class JobControlStub:
     once more, with `left`. What was there before is not shown until it changes: a caller that lists jobs once it has got
     the `began` knows all of them. Nothing is resumed: after a break, list again.
 
-    Creations are shown within about a second; all else usually at once. Ends and creations are found in any case. A start,
-    a retry or progress whose wake-up was lost is shown with the job's next change.
+    Creations are shown within about a second; all else usually at once. Ends are found in any case, and so are creations that
+    are committed within two seconds. Jobs of a batch may take longer: they, a start, a retry or progress whose wake-up was
+    lost, are shown with the job's next change.
 
     A keep-alive comes every 15 s. The last message is an `ended`: there is no FINISHED, and SLOW also says that more changed
     than the service can show.
@@ -502,8 +503,9 @@ class JobControlAsyncStub(JobControlStub):
     once more, with `left`. What was there before is not shown until it changes: a caller that lists jobs once it has got
     the `began` knows all of them. Nothing is resumed: after a break, list again.
 
-    Creations are shown within about a second; all else usually at once. Ends and creations are found in any case. A start,
-    a retry or progress whose wake-up was lost is shown with the job's next change.
+    Creations are shown within about a second; all else usually at once. Ends are found in any case, and so are creations that
+    are committed within two seconds. Jobs of a batch may take longer: they, a start, a retry or progress whose wake-up was
+    lost, are shown with the job's next change.
 
     A keep-alive comes every 15 s. The last message is an `ended`: there is no FINISHED, and SLOW also says that more changed
     than the service can show.
@@ -908,8 +910,9 @@ class JobControlServicer(metaclass=_abc_1.ABCMeta):
         once more, with `left`. What was there before is not shown until it changes: a caller that lists jobs once it has got
         the `began` knows all of them. Nothing is resumed: after a break, list again.
 
-        Creations are shown within about a second; all else usually at once. Ends and creations are found in any case. A start,
-        a retry or progress whose wake-up was lost is shown with the job's next change.
+        Creations are shown within about a second; all else usually at once. Ends are found in any case, and so are creations that
+        are committed within two seconds. Jobs of a batch may take longer: they, a start, a retry or progress whose wake-up was
+        lost, are shown with the job's next change.
 
         A keep-alive comes every 15 s. The last message is an `ended`: there is no FINISHED, and SLOW also says that more changed
         than the service can show.
