@@ -1,7 +1,8 @@
-"""Streams whose job types have limits: one that a claim got nothing of is left alone for a moment.
+"""Streams whose job types have limits: one that gives claims nothing is left alone for a moment.
 
 What a limit refuses keeps its place in the database, and a dispatcher that is told of a higher limit, or of
-none, hands it out again at once. Without a rest the two would go on like that until a lease ends.
+none, hands it out again at once. Without a rest the two would go on like that until a lease ends. One claim
+that gets nothing means little: two dispatchers have counted at the same moment.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class LimitedStreams:
         self._job_types = frozenset(job_types)
         self._clock = clock
         self._wake = wake
+        self._dry = set[StreamName]()
         self._rest_until = dict[StreamName, float]()
 
     def concern(self, stream: StreamName) -> bool:
@@ -35,9 +37,12 @@ class LimitedStreams:
 
     def claimed(self, asked: Collection[StreamName], granted: Collection[StreamName]) -> None:
         """Note the streams of a claim's entries, and those of which it got a lease or more."""
+        self._dry.difference_update(granted)
         refused = {each for each in asked if each not in granted and self.concern(each)}
-        if refused:
-            self._rest_until |= dict.fromkeys(refused, self._clock.monotonic() + REST.total_seconds())
+        again = refused & self._dry
+        self._dry |= refused
+        if again:
+            self._rest_until |= dict.fromkeys(again, self._clock.monotonic() + REST.total_seconds())
             asyncio.get_running_loop().call_later(REST.total_seconds(), self._wake.set)
 
     def ready(self, streams: Sequence[WantedStream]) -> list[WantedStream]:

@@ -1,4 +1,4 @@
-"""A stream of a limited type is left alone for a moment once a claim got nothing of it."""
+"""A stream of a limited type is left alone for a moment once claims get nothing of it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ def names(streams: LimitedStreams) -> set[StreamName]:
     return {each.name for each in streams.ready(wanted)}
 
 
-async def test_a_limited_stream_rests_once_a_claim_got_nothing_of_it_and_comes_back() -> None:
+async def test_a_limited_stream_rests_once_two_claims_got_nothing_of_it_and_comes_back() -> None:
     clock = ManualClock()
     ended = asyncio.Event()
     streams = LimitedStreams([JobType("limited")], clock, wake=ended)
 
+    streams.claimed({LIMITED, URGENT, FREE}, {URGENT})
+    assert names(streams) == {LIMITED, URGENT, FREE}
     streams.claimed({LIMITED, URGENT, FREE}, {URGENT})
 
     assert names(streams) == {URGENT, FREE}
@@ -34,11 +36,20 @@ async def test_a_limited_stream_rests_once_a_claim_got_nothing_of_it_and_comes_b
     await asyncio.wait_for(ended.wait(), timeout=10)
 
 
+async def test_a_stream_that_gave_something_meanwhile_does_not_rest() -> None:
+    streams = LimitedStreams([JobType("limited")], ManualClock(), wake=asyncio.Event())
+
+    for granted in ((), (LIMITED,), (), (LIMITED,)):
+        streams.claimed({LIMITED}, granted)
+        assert names(streams) == {LIMITED, URGENT, FREE}
+
+
 async def test_streams_of_types_without_limits_never_rest() -> None:
     ended = asyncio.Event()
     streams = LimitedStreams([], ManualClock(), wake=ended)
 
-    streams.claimed({LIMITED, FREE}, set())
+    for _ in range(2):
+        streams.claimed({LIMITED, FREE}, set())
 
     assert names(streams) == {LIMITED, URGENT, FREE}
     assert not ended.is_set()
