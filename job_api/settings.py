@@ -42,14 +42,18 @@ class LimitSettings(SettingsGroup):
         return self
 
 
+OwnerLimit = Annotated[int, Field(ge=1, le=1_000_000_000)]
+"""More than the database counts would fail each call, and not the start."""
+
+
 class OwnerLimitSettings(SettingsGroup):
     """The most that one owner may have; unset is no limit. Every replica is to be told the same."""
 
-    active_jobs: PositiveInt | None = None
+    active_jobs: OwnerLimit | None = None
     """Jobs that have not ended, at a time."""
-    jobs_per_day: PositiveInt | None = None
+    jobs_per_day: OwnerLimit | None = None
     """Jobs that are created in a day of UTC."""
-    jobs_per_month: PositiveInt | None = None
+    jobs_per_month: OwnerLimit | None = None
     """Jobs that are created in a month of UTC."""
 
 

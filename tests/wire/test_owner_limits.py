@@ -9,8 +9,10 @@ from uuid import UUID
 
 import grpc
 import pytest
+from pydantic import ValidationError
 
 from job_api.client import AsyncClient, errors
+from job_api.settings import OwnerLimitSettings
 from shared.domain.identity import JobId
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from tests.support import storage
@@ -176,3 +178,10 @@ async def test_clients_are_told_the_limit_by_its_error(limited: Limited) -> None
 
 def client_of(control: Control) -> AsyncClient:
     return AsyncClient(control.opened.address)
+
+
+@pytest.mark.parametrize("most", [0, -1, 10**9 + 1])
+def test_a_limit_that_can_not_be_counted_is_refused_at_the_start(most: int) -> None:
+    for name in OwnerLimitSettings.model_fields:
+        with pytest.raises(ValidationError):
+            OwnerLimitSettings(**{name: most})
