@@ -7,6 +7,7 @@ ARGS ?=
 OUT ?= build/bench
 SECONDS ?= 300
 SEED ?= 1
+PROCESSES ?= 2
 
 BIN := .venv/bin
 GEN := .venv-gen/bin
@@ -16,6 +17,10 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 LOCKED := --require-hashes --only-binary :all:
 UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --only-binary :all: \
 	--no-header --no-annotate --no-emit-index-url
+
+# Each process has servers of its own; a file's tests stay together and in order. On one core it is one process.
+# ARGS="-n 0" runs all in pytest itself, as --pdb needs it.
+SHARED_OUT := -n auto --maxprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check prove chaos check-deploy proto fmt bench lock clean
@@ -29,7 +34,7 @@ demo: .venv/installed ## Run the main job from end to end; FILES="a.pdf b.html" 
 	$(BIN)/baton demo $(FILES)
 
 test: .venv/installed .venv-gen/installed ## Run every test but what takes long; ARGS="-k lease" for some of them
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(SHARED_OUT) $(ARGS)
 
 check: .venv/installed .venv-gen/installed ## Check format, lint, types, imports, protos, generated code; run unit tests
 	$(BIN)/ruff format --check .
