@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.exceptions import TyperException
 
 from shared.command.dev import CONTROL_PORT, EXECUTION_PORT, DevOptions, DevSettings, dev
 from shared.command.token import token_command
@@ -38,13 +39,25 @@ def run_command() -> None:
     try:
         with expected_errors() as outcome:
             try:
-                build()()
+                outcome.exit_code = build()(standalone_mode=False) or 0
             except BatonError as error:
                 print(f"baton: {error.message} ({error.reason})", file=sys.stderr)
                 outcome.exit_code = EXIT_REFUSED
+            except TyperException as error:
+                _tell_misuse(error)
+                outcome.exit_code = error.exit_code
         sys.exit(outcome.exit_code)
     finally:
         _flush_output()
+
+
+def _tell_misuse(error: TyperException) -> None:
+    """Say what is wrong with a command line; where only the rest of it is missing, its help was shown."""
+    message = " ".join(error.format_message().split()).removesuffix(".")
+    if message:
+        context = getattr(error, "ctx", None)
+        where = f"; see `{context.command_path} --help`" if context else ""
+        print(f"baton: {message[:1].lower()}{message[1:]}{where}", file=sys.stderr)
 
 
 def _flush_output() -> None:
