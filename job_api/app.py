@@ -14,11 +14,11 @@ from job_api.loops.database_probe import DatabaseProbe
 from job_api.loops.dispatch_sweep import DispatchSweep
 from job_api.loops.event_dispatcher import EventDispatcher
 from job_api.loops.event_numbering import EventNumbering
-from job_api.loops.job_hints import JobHints
 from job_api.loops.lease_reaper import LeaseReaper
 from job_api.loops.outbox_dispatcher import OutboxDispatcher
 from job_api.loops.retention import Retention
 from job_api.loops.start_by_sweep import StartBySweep
+from job_api.loops.watch_hints import WatchHints
 from job_api.operations.cancel_job import CancelJob
 from job_api.operations.cancel_jobs import CancelJobs
 from job_api.operations.create_jobs import CreateJob, CreateJobs
@@ -120,7 +120,7 @@ async def service(settings: ApiSettings) -> AsyncIterator[OpenServer]:
             Transactions(probe_engine), opened.health.set_serving, answer_within=_ANSWER_WITHIN
         )
         hints = await stack.enter_async_context(
-            parts.wake_ups.listen(Channel.JOBS_CHANGED, heeded=parts.are_jobs_watched)
+            parts.wake_ups.listen(Channel.JOBS_CHANGED, Channel.BATCHES_CHANGED, heeded=parts.are_any_watched)
         )
         await stack.enter_async_context(background(*_loops(parts, hints, probe)))
         await stack.enter_async_context(
@@ -214,6 +214,7 @@ def _loops(parts: Parts, hints: Hints, probe: DatabaseProbe) -> list[Loop]:
     numbering = EventNumbering(transactions, wake=[parts.wake_event_dispatcher, parts.wake_event_feed])
     events = EventDispatcher(transactions, parts.event_copy)
     retention = Retention(transactions, events_kept_for=timedelta(days=parts.settings.event_days))
+    watch_hints = WatchHints(hints, of_jobs=(parts.feed, parts.live_jobs), of_batches=parts.batch_feed)
     poll_seconds = parts.settings.watch.poll_seconds
     return [
         _loop("outbox-dispatcher", dispatcher.step, times.dispatch_seconds, parts.wake_dispatcher),
@@ -230,7 +231,7 @@ def _loops(parts: Parts, hints: Hints, probe: DatabaseProbe) -> list[Loop]:
         _loop("live-jobs", parts.live_jobs.step, poll_seconds, parts.wake_live_jobs, rest=_GATHERING),
         _loop("batch-poll", parts.batch_feed.poll, poll_seconds),
         _loop("batch-feed", parts.batch_feed.step, poll_seconds, parts.wake_batch_feed, rest=_GATHERING),
-        _loop("job-hints", JobHints(hints, parts.feed, parts.live_jobs, parts.batch_feed).step, 0),
+        _loop("watch-hints", watch_hints.step, 0),
         _loop("database-probe", probe.step, times.probe_seconds),
     ]
 

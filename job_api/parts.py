@@ -52,7 +52,7 @@ class Parts:
     def keep_alive(self) -> timedelta:
         return timedelta(seconds=self.settings.watch.keep_alive_seconds)
 
-    def are_jobs_watched(self) -> bool:
+    def are_any_watched(self) -> bool:
         """Whether hints that jobs or batches have changed are of any use."""
         return any(each.is_watched() for each in (self.feed, self.live_jobs, self.batch_feed))
 

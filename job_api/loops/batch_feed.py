@@ -19,7 +19,7 @@ from job_api.operations.batch_watching import BatchSubscription
 from job_api.operations.subscriptions import EndReason
 from shared.domain.batches import OPEN_STATES, Batch, BatchEvent
 from shared.domain.errors import BatchNotFound
-from shared.domain.identity import BatchId, JobId
+from shared.domain.identity import BatchId
 from shared.storage.transactions import Transaction
 
 EVENTS_MAX = 250
@@ -38,10 +38,6 @@ class BatchFeed(SubjectFeed[BatchId, BatchSubscription, Found]):
     """Hands events and counters to the watchers of batches."""
 
     subject_field = "batch_id"
-
-    def note(self, subjects: frozenset[BatchId] | frozenset[JobId]) -> None:
-        """Hear a hint; ids of jobs are no batch's, and don't matter."""
-        super().note(frozenset(map(BatchId, subjects)))
 
     def _subject(self, subscription: BatchSubscription) -> BatchId:
         return subscription.batch_id

@@ -10,6 +10,7 @@ class Channel(StrEnum):
 
     STREAMS_FILLED = "streams_filled"
     JOBS_CHANGED = "jobs_changed"
+    BATCHES_CHANGED = "batches_changed"
     CANCELS_REQUESTED = "cancels_requested"
 
 

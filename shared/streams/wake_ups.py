@@ -45,7 +45,7 @@ QUIET = timedelta(seconds=5)
 """No hint is tried for so long once one was held up: a call with many of them waits for a server that hangs
 no longer than a call with one."""
 
-JOBS_PER_HINT_MAX = 1_000
+IDS_PER_HINT_MAX = 1_000
 """Keeps a hint below 20 KiB."""
 
 
@@ -64,13 +64,20 @@ class JobsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchesChanged:
+    """Callers have changed batches."""
+
+    batch_ids: frozenset[BatchId]
+
+
+@dataclass(frozen=True, slots=True)
 class CancelsRequested:
     """Leased jobs are to be cancelled."""
 
     job_ids: frozenset[JobId]
 
 
-Hint = StreamsFilled | JobsChanged | CancelsRequested
+Hint = StreamsFilled | JobsChanged | BatchesChanged | CancelsRequested
 
 
 class WakeUps:
@@ -89,8 +96,10 @@ class WakeUps:
             await self._publish(Channel.JOBS_CHANGED, message)
 
     async def batches_changed(self, batch_ids: Collection[BatchId]) -> None:
-        """Hint that batches have news, where jobs do: no id is both; never fails because Redis is away."""
-        await self.jobs_changed([JobId(each) for each in batch_ids])
+        """Hint that batches have news; never fails because Redis is away."""
+        for part in _parts(batch_ids):
+            message = streams_pb2.BatchesChanged(batch_ids=part)
+            await self._publish(Channel.BATCHES_CHANGED, message)
 
     async def cancels_requested(self, job_ids: Collection[JobId]) -> None:
         """Hint that leased jobs are to be cancelled; never fails because Redis is away."""
@@ -225,6 +234,9 @@ def _hint(channel: Channel, data: bytes) -> Hint | None:
                 return StreamsFilled(frozenset(map(StreamName, names)))
             case Channel.JOBS_CHANGED:
                 return JobsChanged(_job_ids(streams_pb2.JobsChanged.FromString(data).job_ids))
+            case Channel.BATCHES_CHANGED:
+                batch_ids = streams_pb2.BatchesChanged.FromString(data).batch_ids
+                return BatchesChanged(frozenset(BatchId(UUID(bytes=each)) for each in batch_ids))
             case Channel.CANCELS_REQUESTED:
                 return CancelsRequested(_job_ids(streams_pb2.CancelsRequested.FromString(data).job_ids))
     except (DecodeError, ValueError):
@@ -236,6 +248,6 @@ def _job_ids(raw: Iterable[bytes]) -> frozenset[JobId]:
     return frozenset(JobId(UUID(bytes=each)) for each in raw)
 
 
-def _parts(job_ids: Collection[JobId]) -> Iterable[list[bytes]]:
-    raw = [each.bytes for each in job_ids]
-    return (raw[start : start + JOBS_PER_HINT_MAX] for start in range(0, len(raw), JOBS_PER_HINT_MAX))
+def _parts(ids: Collection[JobId] | Collection[BatchId]) -> Iterable[list[bytes]]:
+    raw = [each.bytes for each in ids]
+    return (raw[start : start + IDS_PER_HINT_MAX] for start in range(0, len(raw), IDS_PER_HINT_MAX))

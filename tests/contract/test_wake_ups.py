@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
 
-from shared.domain.identity import JobId
+from shared.domain.identity import BatchId, JobId
 from shared.runtime.ids import new_id
 from shared.streams.channels import Channel
 from shared.streams.connection import open_redis
 from shared.streams.event_copy import EventCopy
 from shared.streams.lease_streams import LeaseStreams
-from shared.streams.wake_ups import CancelsRequested, JobsChanged, StreamsFilled, WakeUps
+from shared.streams.wake_ups import BatchesChanged, CancelsRequested, JobsChanged, StreamsFilled, WakeUps
 from tests.support.waiting import NORMAL, URGENT, waiting
 
 
@@ -83,12 +83,15 @@ async def test_an_append_wakes_whoever_listens_for_filled_streams(
 
 
 async def test_hints_arrive_on_the_channels_that_were_asked_for(wake_ups: WakeUps) -> None:
-    changed, cancelled = JobId(new_id()), JobId(new_id())
-    async with wake_ups.listen(Channel.JOBS_CHANGED, Channel.CANCELS_REQUESTED) as hints:
+    changed, cancelled, batch = JobId(new_id()), JobId(new_id()), BatchId(new_id())
+    wanted = (Channel.JOBS_CHANGED, Channel.BATCHES_CHANGED, Channel.CANCELS_REQUESTED)
+    async with wake_ups.listen(*wanted) as hints:
         await wake_ups.jobs_changed([changed])
+        await wake_ups.batches_changed([batch])
         await wake_ups.cancels_requested([cancelled])
 
         assert await anext(hints) == JobsChanged(frozenset({changed}))
+        assert await anext(hints) == BatchesChanged(frozenset({batch}))
         assert await anext(hints) == CancelsRequested(frozenset({cancelled}))
 
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x62\x61ton/internal/v1/streams.proto\x12\x11\x62\x61ton.internal.v1\"\x8a\x01\n\nLeaseEntry\x12\x15\n\x06job_id\x18\x01 \x01(\x0cR\x05jobId\x12\x19\n\x08job_type\x18\x02 \x01(\tR\x07jobType\x12\x14\n\x05queue\x18\x03 \x01(\tR\x05queue\x12\x1a\n\x08priority\x18\x04 \x01(\rR\x08priority\x12\x18\n\x07\x61ttempt\x18\x05 \x01(\rR\x07\x61ttempt\")\n\rStreamsFilled\x12\x18\n\x07streams\x18\x01 \x03(\tR\x07streams\"&\n\x0bJobsChanged\x12\x17\n\x07job_ids\x18\x01 \x03(\x0cR\x06jobIds\"+\n\x10\x43\x61ncelsRequested\x12\x17\n\x07job_ids\x18\x01 \x03(\x0cR\x06jobIdsb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x62\x61ton/internal/v1/streams.proto\x12\x11\x62\x61ton.internal.v1\"\x8a\x01\n\nLeaseEntry\x12\x15\n\x06job_id\x18\x01 \x01(\x0cR\x05jobId\x12\x19\n\x08job_type\x18\x02 \x01(\tR\x07jobType\x12\x14\n\x05queue\x18\x03 \x01(\tR\x05queue\x12\x1a\n\x08priority\x18\x04 \x01(\rR\x08priority\x12\x18\n\x07\x61ttempt\x18\x05 \x01(\rR\x07\x61ttempt\")\n\rStreamsFilled\x12\x18\n\x07streams\x18\x01 \x03(\tR\x07streams\"&\n\x0bJobsChanged\x12\x17\n\x07job_ids\x18\x01 \x03(\x0cR\x06jobIds\"-\n\x0e\x42\x61tchesChanged\x12\x1b\n\tbatch_ids\x18\x01 \x03(\x0cR\x08\x62\x61tchIds\"+\n\x10\x43\x61ncelsRequested\x12\x17\n\x07job_ids\x18\x01 \x03(\x0cR\x06jobIdsb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,6 +37,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STREAMSFILLED']._serialized_end=236
   _globals['_JOBSCHANGED']._serialized_start=238
   _globals['_JOBSCHANGED']._serialized_end=276
-  _globals['_CANCELSREQUESTED']._serialized_start=278
-  _globals['_CANCELSREQUESTED']._serialized_end=321
+  _globals['_BATCHESCHANGED']._serialized_start=278
+  _globals['_BATCHESCHANGED']._serialized_end=323
+  _globals['_CANCELSREQUESTED']._serialized_start=325
+  _globals['_CANCELSREQUESTED']._serialized_end=368
 # @@protoc_insertion_point(module_scope)

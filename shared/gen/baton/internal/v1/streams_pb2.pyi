@@ -105,6 +105,30 @@ class JobsChanged(_message.Message):
 Global___JobsChanged: _TypeAlias = JobsChanged  # noqa: Y015
 
 @_typing.final
+class BatchesChanged(_message.Message):
+    """A hint that callers have changed batches."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BATCH_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def batch_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """UUIDs, 16 bytes each."""
+
+    def __init__(
+        self,
+        *,
+        batch_ids: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_ids", b"batch_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchesChanged: _TypeAlias = BatchesChanged  # noqa: Y015
+
+@_typing.final
 class CancelsRequested(_message.Message):
     """A hint that leased jobs are to be cancelled."""
 
