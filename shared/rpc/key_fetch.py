@@ -76,7 +76,7 @@ class KeyFetch:
             async with asyncio.timeout(self._seconds_max):
                 return await answer
         except TimeoutError:
-            raise NotFetched(f"there was no whole answer within {self._seconds_max:g} s") from None
+            raise _too_late(self._seconds_max) from None
         finally:
             question.give_up()
 
@@ -106,6 +106,8 @@ class _Question:
                 return _answer(connection, self._url)
         except http.client.HTTPException as error:
             raise NotFetched(f"it does not speak HTTP as expected: {type(error).__name__}") from None
+        except TimeoutError:  # the thread may be the first to see that its time is over
+            raise _too_late(self._seconds_max) from None
         except (OSError, ValueError) as error:
             raise NotFetched(str(error) or type(error).__name__) from None
 
@@ -122,6 +124,10 @@ class _Question:
             return http.client.HTTPConnection(host, port, timeout=self._seconds_max)
         context = ssl.create_default_context()
         return http.client.HTTPSConnection(host, port, timeout=self._seconds_max, context=context)
+
+
+def _too_late(seconds_max: float) -> NotFetched:
+    return NotFetched(f"there was no whole answer within {seconds_max:g} s")
 
 
 def _answer(connection: http.client.HTTPConnection, url: SplitResult) -> bytes:
