@@ -20,7 +20,7 @@ from shared.domain.errors import BatonError, FieldViolation, InvalidInput
 from shared.domain.identity import BatchId, JobId, Owner
 from shared.storage.audit import AuditEntry
 from shared.storage.batch_changes import NewBatch
-from shared.storage.idempotency import IdempotencyKey, KeyClaim
+from shared.storage.idempotency import IdempotencyKey
 from shared.storage.transactions import Transaction, Transactions
 from shared.streams.wake_ups import WakeUps
 
@@ -74,7 +74,8 @@ class CreateBatch:
         checked = await self._checked(command, caller.acting_for(command.owner))
         batch_id, job_ids = BatchId(self._creating.new_id()), list[JobId]()
         async with self._transactions.begin() as transaction:
-            bound = await self._bound(transaction, checked, batch_id)
+            key = IdempotencyKey.of(checked.owner, checked.job_type, checked.command.key)
+            bound = await self._creating.bound_batch(transaction, key, checked.fingerprint, batch_id)
             if bound == batch_id:
                 job_ids = await self._create(transaction, checked, batch_id, caller.subject)
             batch = (await transaction.batches.get_many([bound]))[bound]
@@ -96,14 +97,6 @@ class CreateBatch:
         if few and sum(map(len, command.inputs)) <= BYTES_ON_THE_LOOP_MAX:
             return check_batch(self._requests, command, owner)
         return await asyncio.to_thread(check_batch, self._requests, command, owner)
-
-    async def _bound(self, transaction: Transaction, checked: CheckedBatch, batch_id: BatchId) -> BatchId:
-        """Return the batch that the call stands for: the one to be made, unless its key is bound already."""
-        if checked.command.key is None:
-            return batch_id
-        key = IdempotencyKey(checked.owner, checked.job_type, checked.command.key)
-        claim = KeyClaim(key, checked.fingerprint, None, batch_id)
-        return await self._creating.bound(transaction, claim, lambda binding: binding.batch_id)
 
     async def _create(
         self, transaction: Transaction, checked: CheckedBatch, batch_id: BatchId, subject: Owner

@@ -12,7 +12,7 @@ from uuid import UUID
 from job_api.operations.owner_quotas import NO_QUOTAS, OwnerQuotas
 from shared.domain.errors import IdempotencyKeyReused
 from shared.domain.identity import BatchId, JobId
-from shared.storage.idempotency import Binding, KeyClaim
+from shared.storage.idempotency import Binding, IdempotencyKey, KeyClaim
 from shared.storage.transactions import Transaction
 
 Made = TypeVar("Made", JobId, BatchId)
@@ -32,19 +32,37 @@ class Creating:
     wake_dispatcher: asyncio.Event
     quotas: OwnerQuotas = NO_QUOTAS
 
-    async def bound(
-        self, transaction: Transaction, claim: KeyClaim, made: Callable[[Binding], Made | None]
-    ) -> Made:
-        """Return what a call stands for: what it is about to make, unless its key is bound already.
-
-        Args:
-            made: Takes a job or a batch, whichever the call makes, out of a binding.
+    async def bound_job(
+        self, transaction: Transaction, key: IdempotencyKey | None, fingerprint: bytes, job_id: JobId
+    ) -> JobId:
+        """Return the job that a call stands for: the one to be made, unless its key is bound already.
 
         Raises:
             IdempotencyKeyReused: The key stands for something else.
         """
+        if key is None:
+            return job_id
+        binding = await self._binding(transaction, KeyClaim(key, fingerprint, job_id))
+        return _same(binding, binding.job_id)
+
+    async def bound_batch(
+        self, transaction: Transaction, key: IdempotencyKey | None, fingerprint: bytes, batch_id: BatchId
+    ) -> BatchId:
+        """Do for a batch what `bound_job` does for a job."""
+        if key is None:
+            return batch_id
+        binding = await self._binding(transaction, KeyClaim(key, fingerprint, None, batch_id))
+        return _same(binding, binding.batch_id)
+
+    async def _binding(self, transaction: Transaction, claim: KeyClaim) -> Binding:
         binding = (await transaction.idempotency.claim([claim], kept_for=self.keys_kept_for))[claim.key]
-        found = made(binding)
-        if found is None or binding.fingerprint != claim.fingerprint:
+        if binding.fingerprint != claim.fingerprint:
             raise IdempotencyKeyReused(binding.job_id, binding.batch_id)
-        return found
+        return binding
+
+
+def _same(binding: Binding, made: Made | None) -> Made:
+    """Return what a key stands for, if it is of the kind that the call makes."""
+    if made is None:
+        raise IdempotencyKeyReused(binding.job_id, binding.batch_id)
+    return made

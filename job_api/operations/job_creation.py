@@ -39,10 +39,8 @@ class Item:
 
     @property
     def key(self) -> IdempotencyKey | None:
-        key = self.checked.command.key
-        if key is None:
-            return None
-        return IdempotencyKey(self.checked.owner, self.checked.definition.job_type, key)
+        checked = self.checked
+        return IdempotencyKey.of(checked.owner, checked.definition.job_type, checked.command.key)
 
     @property
     def weight(self) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from shared.catalog.catalog import Catalog
 from shared.catalog.definition import JobDefinition
-from shared.domain.identity import JobId, Owner
+from shared.domain.errors import BatonError
+from shared.domain.identity import JobId, JobType, Owner
 from shared.storage.reruns import Rerun
 
 
@@ -15,6 +18,22 @@ class Asking:
 
     subject: Owner
     traceparent: str = ""
+
+
+def todays_definition(
+    catalog: Catalog,
+    job_type: JobType,
+    input_schema_versions: Collection[int],
+    *,
+    refused: Callable[[str], BatonError],
+) -> JobDefinition:
+    """Return the definition under which inputs of these versions run again; raise what `refused` makes."""
+    definition = catalog.definitions.get(job_type)
+    if definition is None:
+        raise refused("its job type is gone")
+    if any(version != definition.input_schema_version for version in input_schema_versions):
+        raise refused("its job type takes another version of inputs now")
+    return definition
 
 
 def rerun(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
 from job_api.operations.caller import Caller
 from job_api.operations.creating import Creating
-from job_api.operations.reruns import Asking, rerun
+from job_api.operations.reruns import Asking, rerun, todays_definition
 from job_api.operations.visibility import visible_batch
 from shared.catalog import json_text
 from shared.catalog.catalog import Catalog
@@ -21,7 +22,7 @@ from shared.domain.identity import BatchId, JobId
 from shared.domain.jobs import JobState
 from shared.storage.audit import AuditEntry
 from shared.storage.batch_changes import EndedItem
-from shared.storage.idempotency import IdempotencyKey, KeyClaim
+from shared.storage.idempotency import IdempotencyKey
 from shared.storage.reruns import Rerun
 from shared.storage.transactions import Transaction, Transactions
 from shared.streams.wake_ups import WakeUps
@@ -92,7 +93,8 @@ class RetryBatchItems:
         async with self._transactions.begin() as transaction:
             batch, job_ids = await visible_batch(transaction, caller, batch_id), list[JobId]()
             first = JobId(self._creating.new_id())
-            if await self._bound(transaction, batch, command, first) != first:
+            key = IdempotencyKey.of(batch.owner, batch.job_type, command.key)
+            if await self._creating.bound_job(transaction, key, _fingerprint(command), first) != first:
                 return ItemsRetried(await visible_batch(transaction, caller, batch_id), 0, replayed=True)
             await transaction.batch_changes.be_alone(batch_id)
             items = await transaction.batch_changes.lock_items(batch_id, command.items)
@@ -104,26 +106,14 @@ class RetryBatchItems:
                     [AuditEntry(caller.subject, batch.owner, AuditAction.BATCH_RETRY, batch_id)]
                 )
                 batch = await visible_batch(transaction, caller, batch_id)
-            elif command.key is not None:
-                await transaction.idempotency.release(
-                    [IdempotencyKey(batch.owner, batch.job_type, command.key)]
-                )
+            elif key is not None:
+                await transaction.idempotency.release([key])
         if items:
             log.info("batch.items_retried", batch_id=str(batch_id), items=len(items))
             self._creating.wake_dispatcher.set()
             await self._wake_ups.jobs_changed(job_ids)  # as those of a new batch
             await self._wake_ups.batches_changed([batch_id])
         return ItemsRetried(batch, len(items))
-
-    async def _bound(
-        self, transaction: Transaction, batch: Batch, command: RetryBatchItemsCommand, first: JobId
-    ) -> JobId:
-        """Return the first new job of the call: the one to be made, unless its key is bound already."""
-        if command.key is None:
-            return first
-        key = IdempotencyKey(batch.owner, batch.job_type, command.key)
-        claim = KeyClaim(key, _fingerprint(command), first)
-        return await self._creating.bound(transaction, claim, lambda binding: binding.job_id)
 
     async def _run_again(
         self,
@@ -134,7 +124,9 @@ class RetryBatchItems:
         first: JobId,
     ) -> list[JobId]:
         """Put new jobs under the numbers of the items, and return them."""
-        definition = self._definition(batch, items)
+        refused = partial(BatchStateConflict, batch.batch_id)
+        versions = {each.input_schema_version for each in items}
+        definition = todays_definition(self._catalog, batch.job_type, versions, refused=refused)
         await self._creating.quotas.require(transaction, batch.owner, len(items))
         job_ids = [first, *(JobId(self._creating.new_id()) for _ in items[1:])]
         planned = {
@@ -149,14 +141,6 @@ class RetryBatchItems:
         if not await transaction.batch_changes.retry(batch.batch_id, new):
             raise BatchStateConflict(batch.batch_id)
         return job_ids
-
-    def _definition(self, batch: Batch, items: Sequence[EndedItem]) -> JobDefinition:
-        definition = self._catalog.definitions.get(batch.job_type)
-        if definition is None:
-            raise BatchStateConflict(batch.batch_id, "its job type is gone")
-        if any(each.input_schema_version != definition.input_schema_version for each in items):
-            raise BatchStateConflict(batch.batch_id, "its job type takes another version of inputs now")
-        return definition
 
 
 def _rerun(batch: Batch, item: EndedItem, job_id: JobId, definition: JobDefinition, asking: Asking) -> Rerun:

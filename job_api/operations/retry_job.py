@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from job_api.operations.caller import Caller
 from job_api.operations.creating import Creating
 from job_api.operations.job_creation import Creation
-from job_api.operations.reruns import Asking, rerun
+from job_api.operations.reruns import Asking, rerun, todays_definition
 from job_api.operations.visibility import visible_job
 from shared.catalog import json_text
 from shared.catalog.catalog import Catalog
 from shared.domain.errors import JobNotFound, JobNotRetryable
 from shared.domain.identity import JobId
 from shared.domain.jobs import RETRYABLE_STATES, TERMINAL_STATES, Job
-from shared.storage.idempotency import IdempotencyKey, KeyClaim
+from shared.storage.idempotency import IdempotencyKey
 from shared.storage.transactions import Transaction, Transactions
 
 log = structlog.get_logger(__name__)
@@ -56,7 +57,8 @@ class RetryJob:
         job_id = JobId(self._creating.new_id())
         async with self._transactions.begin() as transaction:
             origin = await visible_job(transaction, caller, command.job_id)
-            bound = await self._bound(transaction, origin, command.key, job_id)
+            key = IdempotencyKey.of(origin.owner, origin.job_type, command.key)
+            bound = await self._creating.bound_job(transaction, key, _fingerprint(origin), job_id)
             if bound == job_id:
                 await self._create(transaction, origin, job_id, Asking(caller.subject, command.traceparent))
             job = (await transaction.jobs.get_many([bound]))[bound]
@@ -65,14 +67,6 @@ class RetryJob:
             log.info("job.retried", job_id=str(job_id), origin_job_id=str(origin.job_id), owner=origin.owner)
         return Creation(job, replayed=bound != job_id)
 
-    async def _bound(self, transaction: Transaction, origin: Job, key: str | None, job_id: JobId) -> JobId:
-        """Return the job that the call stands for: the one to be made, unless its key is bound already."""
-        if key is None:
-            return job_id
-        wanted = IdempotencyKey(origin.owner, origin.job_type, key)
-        claim = KeyClaim(wanted, _fingerprint(origin), job_id)
-        return await self._creating.bound(transaction, claim, lambda binding: binding.job_id)
-
     async def _create(self, transaction: Transaction, origin: Job, job_id: JobId, asking: Asking) -> None:
         locked = await transaction.jobs.lock(origin.job_id)
         if locked is None:
@@ -80,11 +74,10 @@ class RetryJob:
         if locked.state not in RETRYABLE_STATES:
             ended = locked.state in TERMINAL_STATES
             raise JobNotRetryable(origin.job_id, "it succeeded" if ended else "it has not ended")
-        definition = self._catalog.definitions.get(origin.job_type)
-        if definition is None:
-            raise JobNotRetryable(origin.job_id, "its job type is gone")
-        if origin.input_schema_version != definition.input_schema_version:
-            raise JobNotRetryable(origin.job_id, "its job type takes another version of inputs now")
+        refused = partial(JobNotRetryable, origin.job_id)
+        definition = todays_definition(
+            self._catalog, origin.job_type, {origin.input_schema_version}, refused=refused
+        )
         await self._creating.quotas.require(transaction, origin.owner, 1)
         again = rerun(
             origin.job_id, job_id=job_id, definition=definition, priority=origin.priority, asking=asking

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Self
 
 import sqlalchemy as sa
 
@@ -20,6 +21,11 @@ class IdempotencyKey:
     owner: Owner
     job_type: JobType
     key: str
+
+    @classmethod
+    def of(cls, owner: Owner, job_type: JobType, key: str | None) -> Self | None:
+        """Return the key of a call; None where it came without one."""
+        return None if key is None else cls(owner, job_type, key)
 
 
 @dataclass(frozen=True, slots=True)
