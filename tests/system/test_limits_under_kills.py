@@ -14,7 +14,7 @@ from shared.gen.baton.v1 import job_control_pb2 as pb
 from shared.gen.baton.v1 import job_pb2
 from tests.support.control_service import Control, control_running
 from tests.support.limited import most_at_once, spans
-from tests.support.worker_process import a_worker_process
+from tests.support.service_process import a_worker_process
 from verification.peers.executor import ScriptedExecutor, success
 
 JOB_TYPES = {"synthetic": {"at_once": 5, "at_once_per_owner": 2, "max_retries": 20}}

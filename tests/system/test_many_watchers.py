@@ -16,10 +16,10 @@ from shared.gen.baton.v1 import job_control_pb2_grpc
 from shared.streams.connection import open_redis
 from shared.streams.wake_ups import WakeUps
 from tests.support import storage
-from tests.support.api_process import ApiProcess, an_api_process
 from tests.support.counting_postgres import CountingDatabase, counting_database, counting_postgres
 from tests.support.finishing import finish_steadily, jobs_of
 from tests.support.servers import PostgresServer
+from tests.support.service_process import ServiceProcess, an_api_process
 from tests.support.watches import told_once
 
 JOBS = 1_000
@@ -91,7 +91,7 @@ async def run(server: PostgresServer, redis_url: str, redis_prefix: str, *, watc
 
 
 async def measured(
-    api: ApiProcess, database: CountingDatabase, watches: Sequence[Watcher], work: Any, *, memory: int
+    api: ServiceProcess, database: CountingDatabase, watches: Sequence[Watcher], work: Any, *, memory: int
 ) -> Run:
     loop = asyncio.get_running_loop()
     statements, processor, begin = await database.statements(), api.processor_seconds(), loop.time()

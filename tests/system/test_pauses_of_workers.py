@@ -13,7 +13,7 @@ from shared.streams.connection import open_redis
 from tests.support.control_service import Control, control_running
 from tests.support.redis_keys import wipe
 from tests.support.selected_jobs import rows
-from tests.support.worker_process import a_worker_process
+from tests.support.service_process import a_worker_process
 from tests.system.test_limits_under_kills import LOOPS, serve
 
 ROUNDS = 6

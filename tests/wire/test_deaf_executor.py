@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from tests.support.execution_service import Execution, execution_running
-from tests.support.worker_process import a_worker_process
+from tests.support.service_process import a_worker_process
 from verification.peers.executor import SYNTHETIC, ScriptedExecutor
 
 CREDITS = 2

@@ -12,7 +12,7 @@ import pytest
 from shared.gen.baton.v1 import execution_service_pb2 as pb
 from tests.support.execution_service import Execution, execution_running
 from tests.support.executors import an_executor
-from tests.support.worker_process import a_worker_process
+from tests.support.service_process import a_worker_process
 from verification.peers.cuttable import cuttable
 from verification.peers.executor import SYNTHETIC, ScriptedExecutor
 from verification.stage.freezing import frozen
