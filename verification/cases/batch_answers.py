@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -12,11 +11,10 @@ from google.protobuf.message import Message
 
 from shared.gen.baton.v1 import batch_pb2
 from shared.gen.baton.v1 import job_control_pb2 as pb
+from verification.cases.lanes import Lane, lane
 from verification.evidence.history import OK
 from verification.evidence.tables import LABEL
-from verification.peers.control import Control
-from verification.peers.cuttable import Cuttable, Direction, cuttable
-from verification.stage.spare_services import SpareService, spare_api
+from verification.peers.cuttable import Direction
 from verification.stage.stage import Stage
 from verification.unmet import require
 
@@ -36,55 +34,39 @@ select jsonb_object_agg(action, number) from (
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Lane:
-    """An api, and a caller whose way to it can swallow answers."""
-
-    stage: Stage
-    api: SpareService
-    way: Cuttable
-    caller: Control
-
-    async def lost(self, request: Message, query: str, argument: str, found: object) -> Any:
-        """Call, kill the api once a query finds what was committed, and return the answer in the end."""
-        method = type(request).__name__.removesuffix("Request")
-        await self.caller.insist("ListJobDefinitions", pb.ListJobDefinitionsRequest())
-        begin = len(self.stage.history.calls)
-        self.way.swallow(Direction.TO_CLIENT)
-        called = self.stage.beside(self.caller.insist(method, request))
-        await self.stage.until_value(
-            query, argument, holds=lambda value: value == found, seconds=_COMMIT_SECONDS, what=method
-        )
-        await self.api.kill()
-        self.way.heal()
-        self.way.reset()
-        await self.api.start()
-        answer = await called
-        first = next(each for each in self.stage.history.calls[begin:] if each.method == method)
-        require(first.status != OK, f"the first {method} was answered before the kill")
-        return answer
-
-
 async def answers_about_batches_lost_after_commit(stage: Stage) -> None:
     """A call about a batch whose answer is lost is made again, and what it does is done once."""
     rounds = stage.scaled(_ROUNDS)
     await stage.executors.start_all("a", "b", queues__drill__at_once=8)
-    async with (
-        spare_api(stage) as api,
-        cuttable(f"//{api.address}") as way,
-        stage.calling(way.address) as caller,
-    ):
-        lane = _Lane(stage, api, way, caller)
+    async with lane(stage) as own:
         for _ in range(rounds):
-            await _tried_again_and_taken_on(lane)
-            await _cancelled(lane)
+            await _tried_again_and_taken_on(own)
+            await _cancelled(own)
     stage.notes["rounds"] = rounds
 
 
-async def _tried_again_and_taken_on(lane: _Lane) -> None:
-    stage = lane.stage
+async def _lost(own: Lane, request: Message, query: str, argument: str, found: object) -> Any:
+    """Call, kill the api once a query finds what was committed, and return the answer in the end."""
+    method = type(request).__name__.removesuffix("Request")
+    await own.connect()
+    begin = len(own.stage.history.calls)
+    own.way.swallow(Direction.TO_CLIENT)
+    called = own.stage.beside(own.caller.insist(method, request))
+    await own.stage.until_value(
+        query, argument, holds=lambda value: value == found, seconds=_COMMIT_SECONDS, what=method
+    )
+    await own.api.kill()
+    await own.come_back()
+    answer = await called
+    first = next(each for each in own.stage.history.calls[begin:] if each.method == method)
+    require(first.status != OK, f"the first {method} was answered before the kill")
+    return answer
+
+
+async def _tried_again_and_taken_on(own: Lane) -> None:
+    stage = own.stage
     broken = stage.work(fail_attempts=list(range(1, 101)), fail_code="INPUT_BROKEN")
-    batch_id = await _created(lane, [stage.work()] * _GOOD + [broken] * _BROKEN)
+    batch_id = await _created(own, [stage.work()] * _GOOD + [broken] * _BROKEN)
     await stage.until_value(
         _SETTLINGS,
         batch_id,
@@ -94,34 +76,34 @@ async def _tried_again_and_taken_on(lane: _Lane) -> None:
     )
     # Its answer is lost until the items have failed once more: without its key they would run a third time.
     retry = pb.RetryBatchItemsRequest(batch_id=batch_id, idempotency_key=uuid4().hex)
-    require((await lane.lost(retry, _SETTLINGS, batch_id, 2)).replayed, "the retry was made twice")
+    require((await _lost(own, retry, _SETTLINGS, batch_id, 2)).replayed, "the retry was made twice")
     jobs = await stage.value(_JOBS, batch_id)
     require(jobs == _GOOD + 2 * _BROKEN, f"the items have {jobs} jobs")
 
     select = pb.SelectBatchItemsRequest(batch_id=batch_id, items=range(1, _GOOD + 1))
-    await lane.lost(select, _STATE, batch_id, "SELECTED")
+    await _lost(own, select, _STATE, batch_id, "SELECTED")
     for state in (batch_pb2.BATCH_STATE_EXPORTED, batch_pb2.BATCH_STATE_STORED):
         name = batch_pb2.BatchState.Name(state).removeprefix("BATCH_STATE_")
-        await lane.lost(pb.AdvanceBatchRequest(batch_id=batch_id, state=state), _STATE, batch_id, name)
+        await _lost(own, pb.AdvanceBatchRequest(batch_id=batch_id, state=state), _STATE, batch_id, name)
     records = {"batch.create": 1, "batch.retry": 1, "batch.select": 1, "batch.advance": 2}
     await _require_records(stage, batch_id, records)
 
 
-async def _cancelled(lane: _Lane) -> None:
-    batch_id = await _created(lane, [lane.stage.work(duration_seconds=_ITEM_SECONDS)] * _MANY)
-    answer = await lane.lost(pb.CancelBatchRequest(batch_id=batch_id), _STATE, batch_id, "CANCELLED")
+async def _cancelled(own: Lane) -> None:
+    batch_id = await _created(own, [own.stage.work(duration_seconds=_ITEM_SECONDS)] * _MANY)
+    answer = await _lost(own, pb.CancelBatchRequest(batch_id=batch_id), _STATE, batch_id, "CANCELLED")
     require(answer.batch.state == batch_pb2.BATCH_STATE_CANCELLED, f"it is told as {answer.batch}")
-    await _require_records(lane.stage, batch_id, {"batch.create": 1, "batch.cancel": 1})
+    await _require_records(own.stage, batch_id, {"batch.create": 1, "batch.cancel": 1})
 
 
-async def _created(lane: _Lane, items: Sequence[Mapping[str, Any]]) -> str:
+async def _created(own: Lane, items: Sequence[Mapping[str, Any]]) -> str:
     request = pb.CreateBatchRequest(
         job_type="synthetic",
         inputs=[json.dumps(each).encode() for each in items],
         idempotency_key=uuid4().hex,
-        labels={LABEL: lane.stage.run},
+        labels={LABEL: own.stage.run},
     )
-    answer = await lane.lost(request, _MADE, request.idempotency_key, 1)
+    answer = await _lost(own, request, _MADE, request.idempotency_key, 1)
     require(answer.replayed, f"another batch {answer.batch.batch_id} was made")
     return str(answer.batch.batch_id)
 

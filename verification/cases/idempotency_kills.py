@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any
 
 from shared.gen.baton.v1 import job_control_pb2 as pb
 from verification.cases import keyed_calls
+from verification.cases.lanes import Lane, lane
 from verification.evidence.history import OK
-from verification.peers.control import Control, Refused
-from verification.peers.cuttable import Cuttable, Direction, cuttable
+from verification.peers.control import Refused
+from verification.peers.cuttable import Direction
 from verification.stage.holds import Hold, held
-from verification.stage.spare_services import SpareService, spare_api
 from verification.stage.stage import Stage
 from verification.unmet import require
 
@@ -29,16 +28,6 @@ _COMMITTED = "select count(*) from idempotency_keys join jobs using (job_id) whe
 _BOUND = "select count(*) from idempotency_keys where key = any($1::text[])"
 _HOLD_JOBS = "lock table jobs in share row exclusive mode"
 """Rows can be read and locked, but neither made nor changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Lane:
-    """An api, and a caller whose way to it can swallow what passes."""
-
-    stage: Stage
-    api: SpareService
-    way: Cuttable
-    caller: Control
 
 
 async def answers_lost_after_commit(stage: Stage) -> None:
@@ -58,16 +47,12 @@ async def killed_half_way(stage: Stage) -> None:
 
 
 async def _kill_often(
-    stage: Stage, kills: int, kill: Callable[[_Lane], Awaitable[None]], *, lanes: int = _LANES
+    stage: Stage, kills: int, kill: Callable[[Lane], Awaitable[None]], *, lanes: int = _LANES
 ) -> None:
     async def one_after_the_other(number: int) -> None:
-        async with (
-            spare_api(stage, f"api-{number}") as api,
-            cuttable(f"//{api.address}") as way,
-            stage.calling(way.address) as caller,
-        ):
+        async with lane(stage, f"api-{number}") as own:
             for _ in range(number, kills, lanes):
-                await kill(_Lane(stage, api, way, caller))
+                await kill(own)
 
     await asyncio.gather(*(stage.beside(one_after_the_other(number)) for number in range(lanes)))
     stage.notes["kills"] = kills
@@ -75,79 +60,67 @@ async def _kill_often(
     await keyed_calls.require_whole(stage, jobs=kills * _CALLS_PER_KILL)
 
 
-async def _kill_after_commit(lane: _Lane) -> None:
+async def _kill_after_commit(own: Lane) -> None:
     """Swallow the replies, kill once the database has the jobs, and let the calls be repeated."""
     keys = [keyed_calls.new_key() for _ in range(_CALLS_PER_KILL)]
-    await _connect(lane)
-    lane.way.swallow(Direction.TO_CLIENT)
-    calls = _created(lane, keys)
-    await lane.stage.until_value(
+    await own.connect()
+    own.way.swallow(Direction.TO_CLIENT)
+    calls = _created(own, keys)
+    await own.stage.until_value(
         _COMMITTED,
         keys,
         holds=lambda count: count == len(keys),
         seconds=keyed_calls.WAIT_SECONDS,
         what="the jobs to be committed",
     )
-    stored = [(await keyed_calls.jobs_of(lane.stage, key))[0] for key in keys]
-    await lane.api.kill()
-    await _come_back(lane)
+    stored = [(await keyed_calls.jobs_of(own.stage, key))[0] for key in keys]
+    await own.api.kill()
+    await own.come_back()
     for key, job_id, answer in zip(keys, stored, await calls, strict=True):
-        _require_answered_late(lane, key, answer)
+        _require_answered_late(own, key, answer)
         require(answer.replayed, f"job {job_id} was committed, and its call made job {answer.job.job_id}")
         require(answer.job.job_id == job_id, f"job {job_id} was committed, and {answer.job.job_id} is shown")
-        await keyed_calls.require_stored_once(lane.stage, key, job_id)
+        await keyed_calls.require_stored_once(own.stage, key, job_id)
 
 
-async def _kill_before_commit(lane: _Lane) -> None:
+async def _kill_before_commit(own: Lane) -> None:
     """Hold the keys, kill once the creation waits for them, and let the calls be repeated."""
     keys = [keyed_calls.new_key() for _ in range(_CALLS_PER_KILL)]
-    await _kill_held(lane, keys, keyed_calls.held_up(lane.stage, *keys))
+    await _kill_held(own, keys, keyed_calls.held_up(own.stage, *keys))
 
 
-async def _kill_half_way(lane: _Lane) -> None:
+async def _kill_half_way(own: Lane) -> None:
     """Hold up what comes after the keys, kill, and let the calls be repeated."""
     keys = [keyed_calls.new_key() for _ in range(_CALLS_PER_KILL)]
-    await _kill_held(lane, keys, held(lane.stage, _HOLD_JOBS))
+    await _kill_held(own, keys, held(own.stage, _HOLD_JOBS))
 
 
-async def _kill_held(lane: _Lane, keys: Sequence[str], holding: AbstractAsyncContextManager[Hold]) -> None:
-    await _connect(lane)
+async def _kill_held(own: Lane, keys: Sequence[str], holding: AbstractAsyncContextManager[Hold]) -> None:
+    await own.connect()
     async with holding as hold:
-        calls = _created(lane, keys)
+        calls = _created(own, keys)
         await hold.until_waited_for()
-        await lane.api.kill()
-        bound = await lane.stage.value(_BOUND, keys)
+        await own.api.kill()
+        bound = await own.stage.value(_BOUND, keys)
         require(bound == 0, f"nothing can be committed, and {bound} keys are bound")
-    await _come_back(lane)
+    await own.come_back()
     for key, answer in zip(keys, await calls, strict=True):
-        _require_answered_late(lane, key, answer)
-        await keyed_calls.require_stored_once(lane.stage, key, answer.job.job_id)
+        _require_answered_late(own, key, answer)
+        await keyed_calls.require_stored_once(own.stage, key, answer.job.job_id)
 
 
-async def _connect(lane: _Lane) -> None:
-    """See to it that a connection stands: only on such a one can a reply alone be lost."""
-    await lane.caller.insist("ListJobDefinitions", pb.ListJobDefinitionsRequest())
+def _created(own: Lane, keys: Sequence[str]) -> asyncio.Task[list[Any]]:
+    work = own.stage.work()
+    calls = [(own.caller, keyed_calls.spelt(own.stage, key, work)) for key in keys]
+    return own.stage.beside(keyed_calls.answers_of(calls))
 
 
-def _created(lane: _Lane, keys: Sequence[str]) -> asyncio.Task[list[Any]]:
-    work = lane.stage.work()
-    calls = [(lane.caller, keyed_calls.spelt(lane.stage, key, work)) for key in keys]
-    return lane.stage.beside(keyed_calls.answers_of(calls))
-
-
-async def _come_back(lane: _Lane) -> None:
-    """Let the caller notice that its connection is gone, and start the api again."""
-    lane.way.heal()
-    lane.way.reset()
-    await lane.api.start()
-
-
-def _require_answered_late(lane: _Lane, key: str, answer: pb.CreateJobResponse | Refused) -> None:
+def _require_answered_late(own: Lane, key: str, answer: pb.CreateJobResponse | Refused) -> None:
     """Require an answer, but not to the first call with the key, else it proved nothing."""
     require(not isinstance(answer, Refused), f"the call was refused in the end: {answer}")
     calls = [
         each
-        for each in lane.stage.history.calls
+        for each in own.stage.history.calls
         if each.method == "CreateJob" and each.request.get("idempotencyKey") == key
     ]
     require(calls[0].status != OK, f"the first call with {key} was answered before the kill")
